@@ -21,7 +21,7 @@ Examples:
   rubato start --data two --listen 127.0.0.1:5434 --grid-listen 127.0.0.1:7002 --grid-secret-file secret --join 127.0.0.1:7001
   rubato grid status                        the nodes of a grid, as the one that is asked sees them
   rubato grid rebalance                     rows go to nodes that have joined, while clients work
-  rubato grid drain 2                       node 2 gives its rows to the others; then: rubato grid remove 2
+  rubato grid drain 2                       node 2 gives what it has to the others; then: rubato grid remove 2
 
 Every flag of `start` can also be set by an environment variable (RUBATO_DATA, RUBATO_LISTEN ...) or in a TOML file
 (--config, keys as the flags: data = \"/srv/shop\"). A flag wins over the environment, that over the file.
@@ -79,7 +79,7 @@ pub(super) enum GridCommand {
         #[arg(long, value_name = "N", default_value_t = ROWS_PER_SECOND)]
         rows_per_second: u64,
     },
-    /// Move all rows of a node to the others. New tables may come to lie on it until it is removed
+    /// Move all that a node has to the others: rows, and what there is once. New tables may come to lie on it until it is removed
     Drain {
         /// Its number, as `rubato grid status` shows it
         node: u32,
@@ -88,6 +88,14 @@ pub(super) enum GridCommand {
         /// Rows and index entries moved a second, at most; 0 for no limit
         #[arg(long, value_name = "N", default_value_t = ROWS_PER_SECOND)]
         rows_per_second: u64,
+    },
+    /// Have a node keep from now on what there is once: it changes the catalogs, gives numbers of sequences, has temporary tables and the
+    /// list of nodes. Draining the node that keeps it does that, too
+    HandOver {
+        /// The node that is to keep it; `rubato grid status` shows which one does
+        node: u32,
+        #[command(flatten)]
+        server: GridServer,
     },
     /// Take a node out of the grid that has no rows any more and no clients; its folder is not used again
     Remove {

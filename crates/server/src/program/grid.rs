@@ -1,4 +1,4 @@
-//! `rubato grid rebalance`, `drain` and `remove`: rows go to other nodes in small steps, each a statement of its own.
+//! `rubato grid rebalance`, `drain`, `hand-over` and `remove`: rows go to other nodes in small steps, each a statement of its own.
 //!
 //! Nothing is kept here: a command that was cut off is given again, and goes on where the tables are.
 
@@ -49,15 +49,16 @@ pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result
         rows: 0,
         began: Instant::now(),
     };
-    mover.move_all(&mut connection, url)?;
+    const ALL: &str = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
+    mover.move_tables(&mut connection, url, ALL)?;
     let mut failures = 0;
     while let Wanted::Without(node) = wanted
         && keeper(&mut connection)? == node
     {
-        hand_over(&mut connection, &mover.nodes, node, failures)?;
-        failures += 1;
+        let to = first_up(&mut connection, &mover.nodes)?;
+        hand_over_from(&mut connection, node, to, &mut failures)?;
         // Tables that were made meanwhile.
-        mover.move_all(&mut connection, url)?;
+        mover.move_tables(&mut connection, url, ALL)?;
     }
     println!(
         "all tables lie on the nodes {}, {} rows and index entries moved",
@@ -75,27 +76,62 @@ fn keeper(connection: &mut Connection) -> Result<u32, String> {
     node.ok_or_else(|| "no node of the grid keeps what there is once".to_owned())
 }
 
-/// What there is once goes from a node to the first of the others that can be reached.
-fn hand_over(connection: &mut Connection, nodes: &BTreeSet<u32>, from: u32, failures: u32) -> Result<(), String> {
+/// The first of these nodes that can be reached.
+fn first_up(connection: &mut Connection, nodes: &BTreeSet<u32>) -> Result<u32, String> {
     let up = connection.rows("SELECT node FROM rubato.nodes WHERE state IN ('up', 'here')");
     let up = up.map_err(|wrong| wrong.to_string())?;
     let up = up.iter().filter_map(|row| row.text(0).parse::<u32>().ok());
-    let to = up.filter(|node| nodes.contains(node)).min();
-    let to = to.ok_or_else(|| format!("no other node can be reached to take over from node {from}"))?;
+    let first = up.filter(|node| nodes.contains(node)).min();
+    first.ok_or_else(|| "no other node can be reached that could keep what there is once".to_owned())
+}
+
+/// Tries to have what there is once go from a node to another. What may be different the next time is no error.
+fn hand_over_from(connection: &mut Connection, from: u32, to: u32, failures: &mut u32) -> Result<(), String> {
     match connection.rows(&format!("ALTER GRID HAND OVER TO NODE {to}")) {
         Ok(_) => {
             let until = Instant::now() + REMOVAL;
             while keeper(connection)? == from && Instant::now() < until {
                 std::thread::sleep(PAUSE);
             }
+            if keeper(connection)? == from {
+                return Err(format!(
+                    "node {from} is still told to keep what there is once: `rubato grid status` shows it"
+                ));
+            }
             println!("node {to} keeps from now on what there is once: catalogs, sequences and the list of nodes");
             Ok(())
         }
-        Err(wrong) if wrong.passes() && failures < FAILURES_MAX => {
+        Err(wrong) if wrong.passes() && *failures < FAILURES_MAX => {
+            *failures += 1;
             std::thread::sleep(PAUSE);
             Ok(())
         }
         Err(wrong) => Err(format!("{wrong}\nthe same command goes on when that is mended")),
+    }
+}
+
+/// Has a node keep what there is once. Tables that lie with that for want of another place are named the place where they are.
+pub(super) fn hand_over(url: &str, to: u32) -> Result<ExitCode, String> {
+    let mut connection = Connection::open(url, None)?;
+    if !nodes(&mut connection)?.contains(&to) {
+        return Err(format!("node {to} is none of the grid"));
+    }
+    let mut failures = 0;
+    loop {
+        let from = keeper(&mut connection)?;
+        if from == to {
+            println!("node {to} keeps what there is once");
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut mover = Mover {
+            nodes: BTreeSet::from([from]),
+            rows_a_second: 0,
+            rows: 0,
+            began: Instant::now(),
+        };
+        let unplaced = "SELECT schema, relation FROM rubato.moves WHERE nodes = '' ORDER BY schema, relation";
+        mover.move_tables(&mut connection, url, unplaced)?;
+        hand_over_from(&mut connection, from, to, &mut failures)?;
     }
 }
 
@@ -143,13 +179,12 @@ impl Mover {
         nodes.join(",")
     }
 
-    /// Moves the tables of all databases.
-    fn move_all(&mut self, connection: &mut Connection, url: &str) -> Result<(), String> {
+    /// Moves the tables that are found in each database.
+    fn move_tables(&mut self, connection: &mut Connection, url: &str, tables: &str) -> Result<(), String> {
         let databases = "SELECT datname FROM pg_database WHERE datallowconn \
                          ORDER BY datname <> current_database(), datname";
         for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
             let mut connection = Connection::open(url, Some(database.text(0)))?;
-            let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
             for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
                 self.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
             }
@@ -157,11 +192,12 @@ impl Mover {
         Ok(())
     }
 
-    /// Whether a table lies where it is wanted. One that is whole lies on one node, if no other is named where everything is that there
-    /// is once.
+    /// Whether a table lies where it is wanted. One that is whole lies on one node; if none is named, where everything is that there is once,
+    /// which is no place that it is named where one alone is wanted.
     fn is_there(&self, (way, nodes): (&str, &str), keeper: u32) -> bool {
         match way {
-            "whole" => self.nodes.contains(&nodes.parse().unwrap_or(keeper)),
+            "whole" if nodes.is_empty() => self.nodes.len() > 1 && self.nodes.contains(&keeper),
+            "whole" => nodes.parse().is_ok_and(|node| self.nodes.contains(&node)),
             _ => nodes == self.list(),
         }
     }

@@ -92,6 +92,7 @@ fn on_grid(command: &GridCommand) -> Result<ExitCode, String> {
             server,
             rows_per_second,
         } => grid::rearrange(&server.url, grid::Wanted::Without(*node), *rows_per_second),
+        GridCommand::HandOver { node, server } => grid::hand_over(&server.url, *node),
         GridCommand::Remove { node, server } => grid::remove(&server.url, *node),
     }
 }

@@ -102,4 +102,27 @@ fn the_first_node_is_drained_beneath_its_clients_and_goes() {
         "{said}"
     );
     assert_eq!(rows(&nodes[2], "SELECT count(*) FROM orders"), [format!("row {count}")]);
+    // Before a node is stopped, another may keep what there is once: everything that is not on that node goes on then.
+    let whole =
+        "CREATE TABLE more_totals (id int PRIMARY KEY) WITH (spread = false); INSERT INTO more_totals VALUES (1)";
+    assert!(ask(&nodes[1], whole).contains(&"done INSERT 0 1".to_owned()));
+    for _ in 0..2 {
+        let (succeeded, said) = grid.manage(&nodes[1], &["hand-over", "3"]);
+        assert!(succeeded && said.contains("node 3 keeps"), "{said}");
+    }
+    let (succeeded, said) = grid.manage(&nodes[1], &["hand-over", "0"]);
+    assert!(!succeeded && said.contains("node 0 is none of the grid"), "{said}");
+    nodes[0].end();
+    let made = "CREATE SEQUENCE made_meanwhile; SELECT nextval('tickets') > nextval('made_meanwhile')";
+    eventually("the others notice", || {
+        rows(&nodes[1], "SELECT state FROM rubato.nodes WHERE node = 1") == ["row down"]
+    });
+    assert_eq!(rows(&nodes[1], made), ["row t"]);
+    assert!(
+        is_refused(&ask(&nodes[2], "SELECT * FROM more_totals")),
+        "it has stayed where it was"
+    );
+    nodes[0] = grid.start_with(1, &[]);
+    wait_for_all(&nodes);
+    assert_eq!(rows(&nodes[2], "SELECT * FROM more_totals"), ["row 1"]);
 }

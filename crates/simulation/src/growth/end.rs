@@ -62,7 +62,7 @@ impl World<'_> {
 
     /// Whether all members are up and connected, and know what there is.
     pub(super) fn all_are_ready(&self) -> bool {
-        let members = &self.sites[0].members;
+        let members = &self.sites[self.first].members;
         members.iter().all(|node| {
             let running = self.sites[node.0 as usize].running.as_ref();
             let figures = running.map(|running| running.node.figures());
@@ -93,7 +93,7 @@ impl World<'_> {
     /// All nodes go down, and what they leave can be recovered: all of it, if their logs are forced before.
     fn end_all_lives(&mut self) -> Result<(), Violation> {
         let is_forced = self.random.uniform(0, 1) == 0;
-        let members = self.sites[0].members.clone();
+        let members = self.sites[self.first].members.clone();
         let (mut rows, mut entries) = (0, 0);
         for at in 0..self.sites.len() {
             if let Some(running) = self.sites[at].running.as_ref().filter(|_| is_forced) {
@@ -136,7 +136,7 @@ impl World<'_> {
 
     /// Everything is read as often as there are nodes, each time at another one if that can be.
     fn read_everything(&mut self) {
-        self.clients[0].left = self.sites[0].members.len();
+        self.clients[0].left = self.sites[self.first].members.len();
         self.act_in(1, 0);
     }
 }

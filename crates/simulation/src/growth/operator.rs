@@ -22,6 +22,8 @@ const CHANGE_US_MAX: i64 = 60_000;
 const NODES_MAX: usize = 6;
 /// Steps of one change beyond which it gets nowhere.
 const STEPS_MAX: u32 = 20_000;
+/// The table that is whole in some runs.
+const WHOLE: Table = Table::Bounded;
 /// Rows that one step moves.
 const STEP_ROWS: (i64, i64) = (1, 6);
 /// Errors that may be different when it is tried again, as for the command.
@@ -32,12 +34,19 @@ const PASSES: [&str; 6] = ["40001", "55P03", "55006", "57P03", "58030", UNKNOWN_
 enum Task {
     /// Makes the tables.
     Make,
+    /// Takes the next number of a sequence.
+    Draw,
     /// Thinks of what to do next.
     Choose,
     /// Has the tables lie on all nodes, or on all but one, which goes then.
     Move {
         without: Option<NodeId>,
         table: usize,
+    },
+    /// Has a node keep what there is once, in place of one that goes then, or of one that stays.
+    HandOver {
+        to: NodeId,
+        leaves: Option<NodeId>,
     },
     /// Sees to it that the clients of a node have gone.
     Desert(NodeId),
@@ -52,6 +61,10 @@ enum Asked {
     Schema,
     State,
     Step,
+    Ticket,
+    /// A table is to stay where it is, whoever keeps what there is once.
+    Pin,
+    HandOver,
     Removal,
 }
 
@@ -66,6 +79,10 @@ pub(super) struct Operator {
     /// Rows that had moved when it looked last.
     moved: i64,
     steps: u32,
+    /// The number that the sequence gave last.
+    ticket: i64,
+    /// Whether one of the tables is whole.
+    has_whole: bool,
     /// Counts what it waits for: what comes later is not heard.
     generation: u64,
     pub(super) waits_since_us: Option<i64>,
@@ -81,6 +98,8 @@ impl Operator {
             changes_left: changes,
             moved: 0,
             steps: 0,
+            ticket: 0,
+            has_whole: false,
             generation: 0,
             waits_since_us: None,
         }
@@ -139,15 +158,22 @@ impl World<'_> {
         match self.operator.task.clone() {
             Task::Make => {
                 if self.sites.iter().all(|site| site.members.len() > 1) && self.all_are_ready() {
-                    return self.operator_asks(Asked::Schema, schema());
+                    self.operator.has_whole = self.random.uniform(0, 2) == 0;
+                    let mut script = format!("{}create sequence tickets; ", schema());
+                    if self.operator.has_whole {
+                        script.push_str(&format!("alter table {} set (spread = false); ", WHOLE.name()));
+                    }
+                    return self.operator_asks(Asked::Schema, script);
                 }
                 self.operate_in(PAUSE_US);
             }
+            Task::Draw => return self.operator_asks(Asked::Ticket, "select nextval('tickets')".to_owned()),
             Task::Choose => self.choose()?,
+            Task::HandOver { to, leaves } => return self.hand_over(to, leaves),
             Task::Move { without, table } => return self.ask_for_state(without, table),
             Task::Desert(node) => self.see_to_desertion(node),
             Task::Remove(node) => {
-                if !self.sites[0].members.contains(&node) {
+                if !self.sites[self.first].members.contains(&node) {
                     self.note(format_args!("{node} is none of the grid any more"));
                     self.choose_in();
                 } else {
@@ -161,7 +187,7 @@ impl World<'_> {
     }
 
     fn choose_in(&mut self) {
-        self.operator.task = Task::Choose;
+        self.operator.task = Task::Draw;
         let pause_us = self.random.uniform(1, CHANGE_US_MAX);
         self.operate_in(pause_us);
     }
@@ -172,13 +198,13 @@ impl World<'_> {
             self.operator.task = Task::Done;
             return Ok(());
         }
-        if self.sites[0].running.is_none() {
+        if self.sites[self.first].running.is_none() {
             self.operate_in(PAUSE_US);
             return Ok(());
         }
         self.operator.changes_left -= 1;
         (self.operator.steps, self.operator.moved) = (0, 0);
-        let members: Vec<NodeId> = self.sites[0].members.iter().copied().collect();
+        let members: Vec<NodeId> = self.sites[self.first].members.iter().copied().collect();
         let wants_growth = members.len() < 3 || self.random.uniform(0, 1) == 0;
         if wants_growth && self.sites.len() < NODES_MAX {
             self.join()?;
@@ -186,8 +212,12 @@ impl World<'_> {
                 without: None,
                 table: 0,
             };
+        } else if self.random.uniform(0, 2) == 0 {
+            let to = self.random.uniform(0, members.len() as i64 - 1) as usize;
+            let (to, leaves) = (members[to], None);
+            self.operator.task = Task::HandOver { to, leaves };
         } else if members.len() > 2 {
-            let at = self.random.uniform(1, members.len() as i64 - 1) as usize;
+            let at = self.random.uniform(0, members.len() as i64 - 1) as usize;
             self.coverage.count("drains");
             self.note(format_args!("{} is drained", members[at]));
             self.operator.task = Task::Move {
@@ -202,7 +232,10 @@ impl World<'_> {
 
     /// The nodes that tables are to lie on, as the statement has them.
     fn wanted(&self, without: Option<NodeId>) -> String {
-        let members = self.sites[0].members.iter().filter(|node| Some(**node) != without);
+        let members = self.sites[self.first]
+            .members
+            .iter()
+            .filter(|node| Some(**node) != without);
         let numbers: Vec<String> = members.map(|node| node.0.to_string()).collect();
         numbers.join(",")
     }
@@ -222,10 +255,17 @@ impl World<'_> {
         }
         if let Some(table) = Table::ALL.get(table).filter(|table| **table != Table::Cell) {
             let table = table.name();
-            let sql = format!("select nodes, state, rows_moved from rubato.moves where relation = '{table}'");
+            let sql = format!("select nodes, state, rows_moved, way from rubato.moves where relation = '{table}'");
             return self.operator_asks(Asked::State, sql);
         }
         match without {
+            Some(node) if node.0 as usize == self.first => {
+                let others = self.sites[self.first].members.iter().filter(|other| **other != node);
+                let others: Vec<NodeId> = others.copied().collect();
+                let to = others[self.random.uniform(0, others.len() as i64 - 1) as usize];
+                self.operator.task = Task::HandOver { to, leaves: Some(node) };
+                self.operate_in(1);
+            }
             Some(node) => {
                 self.sites[node.0 as usize].is_leaving = true;
                 self.operator.task = Task::Desert(node);
@@ -237,6 +277,35 @@ impl World<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Another node is to keep what there is once. What lies where that is for want of another place stays there by name, unless it has moved.
+    fn hand_over(&mut self, to: NodeId, leaves: Option<NodeId>) -> Result<(), Violation> {
+        self.operator.steps += 1;
+        if self.operator.steps > STEPS_MAX {
+            let what = format!("{:?}", self.operator.task);
+            return Err(Violation::new("a hand-over that gets nowhere", what));
+        }
+        if self.first == to.0 as usize {
+            match leaves {
+                Some(node) => {
+                    self.sites[node.0 as usize].is_leaving = true;
+                    self.operator.task = Task::Desert(node);
+                    self.operate_in(PAUSE_US);
+                }
+                None => self.choose_in(),
+            }
+            return Ok(());
+        }
+        if !self.all_are_ready() {
+            self.operate_in(PAUSE_US);
+            return Ok(());
+        }
+        if self.operator.has_whole && leaves.is_none() && self.operator.steps % 2 == 1 {
+            let sql = format!("alter table {} set (spread_nodes = '{}')", WHOLE.name(), self.first);
+            return self.operator_asks(Asked::Pin, sql);
+        }
+        self.operator_asks(Asked::HandOver, format!("alter grid hand over to node {}", to.0))
     }
 
     fn see_to_desertion(&mut self, node: NodeId) {
@@ -310,7 +379,10 @@ impl World<'_> {
             let code = answer.code();
             let is_calm = !self.plan.has(GrowthTrouble::Crashes) && !self.plan.has(GrowthTrouble::Partitions);
             let may_be_refused = !is_calm && asked != Some(Asked::Schema);
-            if !PASSES.contains(&code.as_str()) || (code != "40001" && !may_be_refused) {
+            // Another change of the catalogs may not be known everywhere yet.
+            let is_early = asked == Some(Asked::HandOver) && code == "55006";
+            let is_expected = code == "40001" || is_early || may_be_refused;
+            if !PASSES.contains(&code.as_str()) || !is_expected {
                 let what = format!("the operator, {asked:?}: {code} {error}");
                 return Err(Violation::new("unexpected error", what));
             }
@@ -324,6 +396,16 @@ impl World<'_> {
                 self.choose_in();
             }
             (Some(Asked::State), Task::Move { without, table }) => return self.on_state(without, table, &answer),
+            (Some(Asked::Ticket), Task::Draw) => {
+                let drawn = answer.rows().first().and_then(|row| row.first()?.as_i64());
+                let last = self.operator.ticket;
+                self.operator.ticket = drawn.filter(|drawn| *drawn > last).ok_or_else(|| {
+                    let what = format!("{drawn:?} behind {last}");
+                    Violation::new("a number that was given before", what)
+                })?;
+                self.operator.task = Task::Choose;
+                self.operate_in(1);
+            }
             (Some(Asked::Step), _) => {
                 self.coverage.count("steps of moves");
                 let pause_us = self.random.uniform(1, STEP_US_MAX);
@@ -336,13 +418,20 @@ impl World<'_> {
 
     fn on_state(&mut self, without: Option<NodeId>, table: usize, answer: &Answer) -> Result<(), Violation> {
         let row = answer.rows().first().map(Vec::as_slice).unwrap_or_default();
-        let [nodes, state, moved] = row else {
+        let [nodes, state, moved, way] = row else {
             return Err(Violation::new("no table to move", format!("{answer:?}")));
         };
         let (nodes, state) = (nodes.as_str().unwrap_or_default(), state.as_str().unwrap_or_default());
         let moved = moved.as_i64().unwrap_or(0);
         let wanted = self.wanted(without);
-        if state == "rests" && nodes == wanted {
+        let is_there = match way.as_str() {
+            Some("whole") => {
+                let node = nodes.parse().unwrap_or(self.first as u32);
+                without != Some(NodeId(node)) && self.sites[self.first].members.contains(&NodeId(node))
+            }
+            _ => nodes == wanted,
+        };
+        if state == "rests" && is_there {
             self.coverage.count("tables moved");
             self.operator.moved = 0;
             self.operator.task = Task::Move {

@@ -127,7 +127,7 @@ impl World<'_> {
             founder: FIRST,
             retry_us: RETRY_US,
             router: Some(Arc::new(ByRows)),
-            keeper: Some(FIRST),
+            keeper: site.members.first().copied(),
             ..GridSettings::of(site.number, site.number + 1)
         };
         let (store, directory) = (site.disk.store(), site.disk.directory());
@@ -171,7 +171,7 @@ impl World<'_> {
         self.coverage.count("crashes");
         for (name, is_so) in [
             ("crashes of the node that leads", figures.leads),
-            ("crashes of the first node", at == 0),
+            ("crashes of the node that keeps what there is once", at == self.first),
             ("crashes with prepared branches", figures.prepared > 0),
             ("crashes with decisions not carried out", figures.undone_decisions > 0),
             ("crashes while tables move", self.operator.moves()),
@@ -242,8 +242,10 @@ impl World<'_> {
     fn connect(&mut self, one: NodeId, other: NodeId) {
         self.network.connect(one, other);
         self.note(format_args!("{one} and {other} are connected"));
-        if one == FIRST {
-            self.hear_members(other.0 as usize);
+        for (teller, hearer) in [(one, other), (other, one)] {
+            if teller.0 as usize == self.first {
+                self.hear_members(hearer.0 as usize);
+            }
         }
         for (end, about) in [(one, other), (other, one)] {
             let at = end.0 as usize;
@@ -267,11 +269,11 @@ impl World<'_> {
         self.drain(at);
     }
 
-    /// One more node, which the first node takes into its list.
+    /// One more node, which whoever keeps the list takes into it.
     pub(super) fn join(&mut self) -> Result<usize, Violation> {
         let at = self.sites.len();
         let id = NodeId(at as u32);
-        let mut members = self.sites[0].members.clone();
+        let mut members = self.sites[self.first].members.clone();
         members.insert(id);
         self.sites.push(Site::new(at as u32, members.clone()));
         self.coverage.count("joins");
@@ -281,22 +283,23 @@ impl World<'_> {
         Ok(at)
     }
 
-    /// The first node has another list, and tells it to the others.
+    /// Whoever keeps the list has another one, and tells it to the others.
     fn change_members(&mut self, members: BTreeSet<NodeId>) {
-        self.sites[0].members = members;
-        self.set_members(0);
-        for at in 1..self.sites.len() {
-            if self.network.is_up(FIRST, NodeId(at as u32)) {
+        let first = self.first;
+        self.sites[first].members = members;
+        self.set_members(first);
+        for at in (0..self.sites.len()).filter(|at| *at != first) {
+            if self.network.is_up(NodeId(first as u32), NodeId(at as u32)) {
                 let (delay_us, life) = (self.random.uniform(50, 2_000), self.sites[at].life);
                 self.at(delay_us, Event::HearsMembers(at, life));
             }
         }
     }
 
-    /// A node hears the list of the first.
+    /// A node hears the list.
     pub(super) fn hear_members(&mut self, at: usize) {
-        let members = self.sites[0].members.clone();
-        if self.sites[at].running.is_none() || self.sites[at].members == members {
+        let members = self.sites[self.first].members.clone();
+        if at == self.first || self.sites[at].running.is_none() || self.sites[at].members == members {
             return;
         }
         let is_member = members.contains(&self.sites[at].id());
@@ -326,16 +329,18 @@ impl World<'_> {
         self.end_life(at);
     }
 
-    /// The first node takes those out of its list that are to be members no more.
+    /// Whoever keeps the list takes those out of it that are to be members no more.
     fn remove_members(&mut self) {
-        let Some(running) = &self.sites[0].running else { return };
+        let Some(running) = &self.sites[self.first].running else {
+            return;
+        };
         let removed = running.node.removed();
         if removed.is_empty() {
             return;
         }
-        let mut members = self.sites[0].members.clone();
+        let mut members = self.sites[self.first].members.clone();
         members.retain(|node| !removed.contains(node));
-        if members != self.sites[0].members {
+        if members != self.sites[self.first].members {
             self.change_members(members);
         }
         // The one that has gone may not hear of it; the others speak with it no more.
@@ -354,7 +359,7 @@ impl World<'_> {
 
     /// Takes what a node has to send and to tell, and schedules what it waits for.
     pub(super) fn drain(&mut self, at: usize) {
-        self.remove_members_if_first(at);
+        self.follow_keeper(at);
         let from = self.sites[at].id();
         let Some(running) = &mut self.sites[at].running else {
             return;
@@ -374,10 +379,20 @@ impl World<'_> {
         self.schedule(at);
     }
 
-    fn remove_members_if_first(&mut self, at: usize) {
-        if at == 0 {
-            self.remove_members();
+    /// A node that has come to keep what there is once keeps the list, too, which it has heard before.
+    fn follow_keeper(&mut self, at: usize) {
+        let own = self.sites[at].id();
+        let is_keeper = |running: &Running| running.node.keeper() == Some(own);
+        if !self.sites[at].running.as_ref().is_some_and(is_keeper) {
+            return;
         }
+        let before = std::mem::replace(&mut self.first, at);
+        if before != at {
+            self.coverage.count("hand-overs");
+            self.note(format_args!("node {at} keeps what there is once"));
+            self.change_members(self.sites[before].members.clone());
+        }
+        self.remove_members();
     }
 
     fn schedule(&mut self, at: usize) {

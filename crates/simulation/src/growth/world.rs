@@ -97,6 +97,8 @@ pub(super) struct World<'p> {
     pub(super) of_clients: Plan,
     pub(super) random: Random,
     pub(super) sites: Vec<Site>,
+    /// The one that keeps what there is once, the list of nodes among it, or was seen to last.
+    pub(super) first: usize,
     pub(super) clients: Vec<Client>,
     /// The node that each client is connected to, or was last.
     pub(super) seats: Vec<usize>,
@@ -140,6 +142,7 @@ impl<'p> World<'p> {
             plan,
             random: Random::derived(plan.seed, &[32]),
             sites: (0..plan.nodes).map(|number| Site::new(number, members())).collect(),
+            first: 0,
             clients: (0..=plan.clients)
                 .map(|number| Client::new(number, &of_clients))
                 .collect(),

@@ -342,7 +342,12 @@ impl GridState {
                 content,
             } if self.settings.keeper.is_some() && !self.keeps_catalogs() && version > self.catalogs.version => {
                 // A log that cannot take them is tried again: see `GridState::on_round`.
-                if self.take_over(partition, shared, last_tick, &content).is_ok() {
+                let taken = Attachment::decode(&content).and_then(|mut told| {
+                    // Who it is said to be is that when it was handed over to it: with the numbers of sequences.
+                    told.keeping.take_if(|keeping| keeping.node == self.settings.id);
+                    self.take_over(partition, shared, last_tick, told)
+                });
+                if taken.is_ok() {
                     (self.catalogs.version, self.catalogs.last_tick) = (version, last_tick);
                     self.say_of_catalogs(from, CatalogMessage::Have(version));
                     self.go_on_with_catalogs(partition, shared);
@@ -362,19 +367,18 @@ impl GridState {
         partition: &mut Partition,
         shared: &Shared,
         last_tick: Timestamp,
-        content: &[u8],
+        mut told: Attachment,
     ) -> Result<()> {
-        let mut told = Attachment::decode(content)?;
         let versions = told.catalogs.iter().map(|(database, own)| (*database, own.version));
         let versions: BTreeMap<DatabaseId, u64> = versions.collect();
         told.catalogs
             .retain(|(database, own)| partition.databases.catalog(*database).version <= own.version);
-        let newer = (told.catalogs.len() < versions.len()).then(|| told.encode());
+        let content = told.encode();
         let databases = with_attached(&partition.databases, told.databases, told.catalogs, told.keeping);
         partition.log.append(&CommitRecord {
             cts: Timestamp::ZERO,
             changes: &(),
-            attachment: Some(newer.as_deref().unwrap_or(content)),
+            attachment: Some(&content),
         })?;
         let mut changed = change_to(Arc::new(databases), partition, shared);
         self.renew_ticks();

@@ -243,6 +243,10 @@ impl Session {
             },
             // Not on the keeper, although what comes next in the block may need what is there once: all blocks would meet there.
             (Home::Here | Home::Anywhere | Home::Catalogs | Home::OverSeveral, _) => Place::Here,
+            // Whoever sent it here did not know yet that this node has handed over; the other one may not know of it either.
+            (Home::At(node) | Home::AtKeeper(node), None) if self.is_hosted && desk.keeper() == Some(node) => {
+                return Err(handed_over());
+            }
             (Home::At(node) | Home::AtKeeper(node), None) => Place::At(node),
             // Rows can be reached from here.
             (Home::At(_), Some(transaction)) if transaction.far.is_some() => Place::Here,

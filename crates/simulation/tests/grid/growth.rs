@@ -11,13 +11,17 @@ const SEEDS: u64 = 100;
 const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Seeds that once found a mistake, with what it was. (Each mistake has a direct test in `crates/node/tests/sessions/grid`.)
-const FOUND: [(u64, &str); 4] = [
+const FOUND: [(u64, &str); 5] = [
     (
         5,
         "a tick that was waited for by a statement that went elsewhere was begun at by the next one",
     ),
     (8, "a text was prepared where a table was not known yet, and refused"),
     (49, "a decision was owed for ever to a node that had been removed"),
+    (
+        1126,
+        "a node kept sequences by what the catalogs said, before it had been given their numbers",
+    ),
     (6, "what one node has of a table and its index was taken for damaged"),
 ];
 
@@ -52,7 +56,8 @@ fn seeds_of_grids_that_change_have_no_violation_and_reach_what_is_rare() {
         "rebalanced",
         "channels cut",
         "crashes during COMMIT",
-        "crashes of the first node",
+        "crashes of the node that keeps what there is once",
+        "hand-overs",
         "crashes of the node that leads",
         "crashes while tables move",
         "crashes with prepared branches",

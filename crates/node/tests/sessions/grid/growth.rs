@@ -9,11 +9,16 @@ use rubato_protocol::KeyRange;
 /// Nodes of one grid, by number; what is said to one that is not there is lost.
 struct Sites {
     sites: Vec<Option<Site>>,
+    /// What comes to nobody.
+    is_lost: fn(&GridMessage) -> bool,
 }
 
 impl Sites {
     fn of(count: u32) -> Sites {
-        let mut sites = Sites { sites: Vec::new() };
+        let mut sites = Sites {
+            sites: Vec::new(),
+            is_lost: |_| false,
+        };
         for _ in 0..count {
             sites.join();
         }
@@ -73,6 +78,9 @@ impl Sites {
                     }
                     left -= 1;
                     said += 1;
+                    if (self.is_lost)(&message) {
+                        continue;
+                    }
                     if let Some(Some(site)) = self.sites.get_mut(to.0 as usize) {
                         site.node.on_message(NodeId(from as u32), message);
                     }

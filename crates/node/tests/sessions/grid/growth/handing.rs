@@ -1,6 +1,7 @@
 //! Another node comes to keep what there is once.
 
 use super::*;
+use rubato_grid::catalogs::CatalogMessage;
 
 const WHOLE: &str =
     "CREATE TABLE whole (id serial PRIMARY KEY, name text UNIQUE, v int NOT NULL) WITH (spread = false);
@@ -339,4 +340,37 @@ fn ask_meanwhile(messages: usize) -> bool {
 fn clients_of_other_nodes_are_served_while_it_is_handed_over() {
     let steps = (0..).take_while(|messages| ask_meanwhile(*messages)).count();
     assert!(steps > 6, "{steps}");
+}
+
+/// The catalogs say who is to keep them, and may come before what was given with numbers: it is not kept without these.
+#[test]
+fn who_is_to_keep_it_does_not_before_the_numbers_of_sequences_have_come() {
+    let mut sites = kept();
+    sites.empty_first();
+    let mut given = 1;
+    assert_eq!(sites.row(2, "SELECT nextval('numbers')"), "D 1");
+    sites.is_lost = |message| matches!(message, GridMessage::Catalog(CatalogMessage::HandOver { .. }));
+    assert_eq!(tags(&sites.ask(0, "ALTER GRID HAND OVER TO NODE 1")), ["ALTER GRID"]);
+    for node in sites.there() {
+        sites.at(node).settle();
+    }
+    sites.restart(1);
+    assert_eq!(
+        sites.keepers()[..2],
+        [Some(NodeId(1)), Some(NodeId(0))],
+        "nobody keeps it now"
+    );
+    sites.at(2).send("SELECT nextval('numbers')");
+    sites.talk(usize::MAX);
+    sites.is_lost = |_| false;
+    sites.come_to_an_end(2, "a number");
+    let told = sites.at(2).said();
+    assert!(
+        told.contains(&"D 2".to_owned()) || told[0].starts_with("E 40001"),
+        "{told:?}"
+    );
+    given += i64::from(told.contains(&"D 2".to_owned()));
+    sites.rest();
+    sites.is_served(&mut given, "it has come");
+    assert_eq!(sites.keepers(), [Some(NodeId(1)); 3]);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use rubato_grid::catalogs::CatalogMessage;
+use rubato_sql::partition::Attachment;
 
 const WHOLE: &str =
     "CREATE TABLE whole (id serial PRIMARY KEY, name text UNIQUE, v int NOT NULL) WITH (spread = false);
@@ -349,7 +350,14 @@ fn who_is_to_keep_it_does_not_before_the_numbers_of_sequences_have_come() {
     sites.empty_first();
     let mut given = 1;
     assert_eq!(sites.row(2, "SELECT nextval('numbers')"), "D 1");
-    sites.is_lost = |message| matches!(message, GridMessage::Catalog(CatalogMessage::HandOver { .. }));
+    // Who has not heard of it tells nothing either.
+    sites.is_lost = |message| match message {
+        GridMessage::Catalog(CatalogMessage::HandOver { .. }) => true,
+        GridMessage::Catalog(CatalogMessage::All { content, .. }) => {
+            Attachment::decode(content).is_ok_and(|told| told.keeping.is_none())
+        }
+        _ => false,
+    };
     assert_eq!(tags(&sites.ask(0, "ALTER GRID HAND OVER TO NODE 1")), ["ALTER GRID"]);
     for node in sites.there() {
         sites.at(node).settle();

@@ -29,6 +29,7 @@ pub mod executor;
 pub mod explain;
 pub mod far;
 pub mod grid;
+pub mod handing;
 pub mod insight;
 pub mod layout;
 mod moves;

@@ -56,6 +56,7 @@ use rubato_protocol::grid::{
 };
 use rubato_sql::catalog::RelationName;
 use rubato_sql::databases::DatabaseId;
+use rubato_sql::handing::hand_over;
 use rubato_sql::insight::NodeFacts;
 use rubato_sql::partition::Partition;
 use rubato_sql::plan::Plan;
@@ -365,6 +366,14 @@ impl GridNode {
     /// The node that keeps what there is once, as far as this one knows.
     pub fn keeper(&self) -> Option<NodeId> {
         self.shared.state.lock().settings.keeper
+    }
+
+    /// Has another node keep what there is once, if this one does. The log has to be forced before that one hears of it.
+    ///
+    /// Errors: those of [`hand_over`].
+    pub fn hand_over(&self, to: NodeId) -> Result<()> {
+        let mut partition = self.node.0.partition.lock();
+        hand_over(&mut partition, to)
     }
 
     /// The nodes that are to be members no more, until they are none by [`GridNode::set_members`].

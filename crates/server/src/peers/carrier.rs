@@ -212,8 +212,26 @@ impl Carrier {
 
     /// The node stops: the others hear of it, until nothing is left to be written.
     pub(crate) fn stop(&mut self) {
+        self.hand_over();
         self.links.stop("the node is being stopped");
         self.turn();
+    }
+
+    /// What this node keeps for all need not wait for it to be back: the first of the others that can be reached keeps it, unless something
+    /// would be left behind.
+    fn hand_over(&mut self) {
+        let is_up = |peer: &PeerStatus| matches!(peer.state, PeerState::Up { .. });
+        let next = self.links.status().find(is_up).filter(|_| self.keeps_list());
+        let Some(next) = next.map(|peer| peer.node) else { return };
+        match self.node.hand_over(next) {
+            Ok(()) => {
+                tracing::info!(node = next.0, "another node keeps what there is once");
+                self.force();
+            }
+            Err(error) => {
+                tracing::info!(%error, "what there is once stays on this node, and is not served until it is back")
+            }
+        }
     }
 
     /// Whether nothing is left to be written, after [`Carrier::stop`].

@@ -126,3 +126,66 @@ fn the_first_node_is_drained_beneath_its_clients_and_goes() {
     wait_for_all(&nodes);
     assert_eq!(rows(&nodes[2], "SELECT * FROM more_totals"), ["row 1"]);
 }
+
+/// All nodes are stopped in turn and started again: what there is once is served all the while, by the others.
+#[test]
+fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
+    let grid = Grid::new(3);
+    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    let made = "CREATE TABLE orders (id serial PRIMARY KEY, v int NOT NULL); INSERT INTO orders (v) VALUES (1)";
+    assert!(ask(&nodes[1], made).contains(&"done INSERT 0 1".to_owned()));
+    let mut last = 1;
+    for round in 0..2 {
+        for victim in 0..3 {
+            let process = nodes[victim].process.id().to_string();
+            assert!(
+                Command::new("kill")
+                    .args(["-TERM", &process])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            assert!(nodes[victim].process.wait().unwrap().success());
+            for other in (0..3).filter(|other| *other != victim) {
+                let name = format!("of_{round}_{victim}_{other}");
+                let view = format!("CREATE VIEW {name} AS SELECT 1 AS one");
+                eventually("another node changes the catalogs", || {
+                    ask(&nodes[other], &view)[0] == "done CREATE VIEW"
+                });
+                let next = rows(&nodes[other], "SELECT nextval('orders_id_seq')");
+                let next: i32 = next[0]["row ".len()..].parse().unwrap();
+                assert_eq!(next, last + 1, "{name}: none is given twice, and none is skipped");
+                last = next;
+                let own = "CREATE TEMPORARY TABLE own (v int); INSERT INTO own VALUES (7); SELECT v FROM own";
+                assert_eq!(rows(&nodes[other], own), ["row 7"], "{name}");
+                assert_eq!(rows(&nodes[other], &format!("SELECT one FROM {name}")), ["row 1"]);
+            }
+            let joins = ["--join", &format!("127.0.0.1:{}", grid.ports[(victim + 1) % 3])];
+            nodes[victim] = grid.start_with(victim, if victim == 0 { &[] } else { &joins });
+            wait_for_all(&nodes);
+        }
+    }
+    for node in &nodes {
+        assert_eq!(rows(node, "SELECT count(*), sum(v) FROM orders"), ["row 1,1"]);
+    }
+    // A table that is whole, and whose place nobody has named, would be left behind.
+    let keeper = rows(&nodes[0], "SELECT node FROM rubato.nodes WHERE is_keeper");
+    let keeper: usize = keeper[0]["row ".len()..].parse().unwrap();
+    let other = (keeper + 1) % 3;
+    let whole = "CREATE TABLE whole (id int PRIMARY KEY) WITH (spread = false)";
+    assert_eq!(ask(&nodes[other], whole)[0], "done CREATE TABLE");
+    let process = nodes[keeper].process.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &process])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(nodes[keeper].process.wait().unwrap().success());
+    assert!(grid.log_has(keeper, "stays on this node"));
+    eventually("what it keeps is not served", || {
+        is_refused(&ask(&nodes[other], "CREATE VIEW late AS SELECT 1 AS one"))
+    });
+}

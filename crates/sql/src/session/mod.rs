@@ -34,7 +34,6 @@ mod explained;
 mod extended;
 mod far;
 mod finish;
-mod handing;
 mod kept_open;
 mod moves;
 mod numbers;

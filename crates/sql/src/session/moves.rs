@@ -1,15 +1,18 @@
 //! Steps on the way of a table's rows to other nodes (decision 0036): what is to be done next is said here, as a schema change.
 
-use super::handing::TAG;
 use super::{Block, Session};
 use crate::catalog::{Catalog, RelationName, Spread, SpreadWay, Table};
 use crate::executor::MoveWork;
 use crate::grid::GridDesk;
+use crate::handing::hand_over;
 use crate::moves::{Due, Searched};
 use crate::partition::Partition;
 use crate::statement::{AlterAction, SchemaChange};
 use rubato_base::{Error, NodeId, Result, SqlState, Timestamp};
 use std::sync::Arc;
+
+/// The tag of what is said to the grid.
+const TAG: &str = "ALTER GRID";
 
 impl Session {
     /// The schema change with what its step is now, if it is one.
@@ -129,6 +132,18 @@ impl Session {
     fn begun(&self, partition: &Partition) -> Option<Timestamp> {
         let transaction = self.transaction.as_ref()?;
         partition.database.begun(transaction.id).map(|(begun, _)| begun)
+    }
+
+    /// ALTER GRID HAND OVER: another node keeps from now on what there is once. Its tag.
+    ///
+    /// Errors: 25001 within a block; those of [`hand_over`].
+    pub(super) fn hand_over(&self, to: NodeId, partition: &mut Partition) -> Result<String> {
+        if self.block != Block::None {
+            let message = "ALTER GRID HAND OVER cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        }
+        hand_over(partition, to)?;
+        Ok(TAG.to_owned())
     }
 
     /// ALTER GRID REMOVE NODE: it is no member any more, if it has nothing that others need. Its tag.

@@ -1,10 +1,11 @@
 //! Another node of the grid keeps from now on what there is once (decision 0042).
 
-use crate::catalog::Table;
-use crate::databases::Keeping;
+use crate::catalog::{Catalog, Spread, SpreadWay};
+use crate::databases::{DatabaseId, Keeping};
 use crate::partition::{Attachment, Partition};
 use rubato_base::{Error, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::CommitRecord;
+use std::sync::Arc;
 
 /// Hands over to another node what this one keeps: from the record of that in the log on, this node keeps nothing, and the other does when it
 /// has heard of it. Nothing happens if that is this node itself.
@@ -23,6 +24,7 @@ pub fn hand_over(partition: &mut Partition, to: NodeId) -> Result<()> {
     partition.admit_write()?;
     let version_base = desk.version_for_next(to)?;
     let before = partition.databases.keeping().map_or(0, |keeping| keeping.number);
+    let catalogs = placed(partition, own);
     let keeping = Keeping {
         number: before + 1,
         node: to,
@@ -31,6 +33,10 @@ pub fn hand_over(partition: &mut Partition, to: NodeId) -> Result<()> {
         next_id: partition.next_storage_id.max(partition.databases.next_id()),
     };
     let attachment = Attachment {
+        catalogs: catalogs
+            .iter()
+            .map(|(id, catalog)| (*id, (**catalog).clone()))
+            .collect(),
         keeping: Some(keeping),
         sequences: partition.sequences.given(),
         ..Attachment::default()
@@ -40,7 +46,7 @@ pub fn hand_over(partition: &mut Partition, to: NodeId) -> Result<()> {
         changes: &(),
         attachment: Some(&attachment.encode()),
     })?;
-    partition.hand_over(keeping);
+    partition.hand_over(keeping, catalogs);
     Ok(())
 }
 
@@ -60,12 +66,31 @@ fn check_nothing_is_left(partition: &Partition) -> Result<()> {
             let error = in_use("a session has temporary relations, which lie on this node");
             return Err(of_database(error).with_hint("Try again when the session has dropped them, or has ended."));
         }
-        let stays = |table: &&std::sync::Arc<Table>| table.laid().is_none();
-        if let Some(table) = database.catalog.tables.values().find(stays) {
-            let message = format!("table \"{}\" lies on this node for want of another place", table.key());
-            let hint = "`rubato grid drain` moves all tables before it hands over; ALTER TABLE ... SET (spread_nodes = '...') names a place.";
-            return Err(of_database(in_use(&message)).with_hint(hint));
-        }
     }
     Ok(())
+}
+
+/// The catalogs in which tables lie on this node by name that were here for want of another place. No row moves, so that whoever knows them
+/// as they were finds them still.
+fn placed(partition: &mut Partition, own: NodeId) -> Vec<(DatabaseId, Arc<Catalog>)> {
+    let databases = Arc::clone(&partition.databases);
+    let mut placed = Vec::new();
+    for database in databases.iter() {
+        let mut catalog = (*database.catalog).clone();
+        let version = u64::from(partition.take_storage_id());
+        let mut is_other = false;
+        for table in catalog.tables.values_mut().filter(|table| table.laid().is_none()) {
+            let table = Arc::make_mut(table);
+            let spread = table.spread.get_or_insert_with(|| Spread::of_way(SpreadWay::Whole));
+            spread.nodes = vec![own];
+            table.version = version;
+            is_other = true;
+        }
+        if is_other {
+            catalog.version = version;
+            catalog.next_id = catalog.next_id.max(partition.next_storage_id);
+            placed.push((database.facts.id, Arc::new(catalog)));
+        }
+    }
+    placed
 }

@@ -195,9 +195,13 @@ impl Partition {
         }
     }
 
-    /// Another node keeps what there is once from now on. No catalog changes by that.
-    pub(crate) fn hand_over(&mut self, keeping: Keeping) {
-        let databases = Arc::new(self.databases.with_keeping(keeping));
+    /// Another node keeps what there is once from now on; these are catalogs in which no more has changed than how tables are said to lie.
+    pub(crate) fn hand_over(&mut self, keeping: Keeping, catalogs: Vec<(DatabaseId, Arc<Catalog>)>) {
+        let mut databases = self.databases.with_keeping(keeping);
+        for (database, catalog) in catalogs {
+            databases = databases.with_catalog(database, catalog);
+        }
+        let databases = Arc::new(databases);
         self.insight.set_databases(Arc::clone(&databases));
         self.databases = databases;
         if let Some(desk) = self.grid.clone()

@@ -49,8 +49,7 @@ pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result
         rows: 0,
         began: Instant::now(),
     };
-    const ALL: &str = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
-    mover.move_tables(&mut connection, url, ALL)?;
+    mover.move_all(&mut connection, url)?;
     let mut failures = 0;
     while let Wanted::Without(node) = wanted
         && keeper(&mut connection)? == node
@@ -58,7 +57,7 @@ pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result
         let to = first_up(&mut connection, &mover.nodes)?;
         hand_over_from(&mut connection, node, to, &mut failures)?;
         // Tables that were made meanwhile.
-        mover.move_tables(&mut connection, url, ALL)?;
+        mover.move_all(&mut connection, url)?;
     }
     println!(
         "all tables lie on the nodes {}, {} rows and index entries moved",
@@ -110,7 +109,7 @@ fn hand_over_from(connection: &mut Connection, from: u32, to: u32, failures: &mu
     }
 }
 
-/// Has a node keep what there is once. Tables that lie with that for want of another place are named the place where they are.
+/// Has a node keep what there is once. Tables that lie with that for want of another place stay, by name.
 pub(super) fn hand_over(url: &str, to: u32) -> Result<ExitCode, String> {
     let mut connection = Connection::open(url, None)?;
     if !nodes(&mut connection)?.contains(&to) {
@@ -123,14 +122,6 @@ pub(super) fn hand_over(url: &str, to: u32) -> Result<ExitCode, String> {
             println!("node {to} keeps what there is once");
             return Ok(ExitCode::SUCCESS);
         }
-        let mut mover = Mover {
-            nodes: BTreeSet::from([from]),
-            rows_a_second: 0,
-            rows: 0,
-            began: Instant::now(),
-        };
-        let unplaced = "SELECT schema, relation FROM rubato.moves WHERE nodes = '' ORDER BY schema, relation";
-        mover.move_tables(&mut connection, url, unplaced)?;
         hand_over_from(&mut connection, from, to, &mut failures)?;
     }
 }
@@ -179,12 +170,13 @@ impl Mover {
         nodes.join(",")
     }
 
-    /// Moves the tables that are found in each database.
-    fn move_tables(&mut self, connection: &mut Connection, url: &str, tables: &str) -> Result<(), String> {
+    /// Moves the tables of all databases.
+    fn move_all(&mut self, connection: &mut Connection, url: &str) -> Result<(), String> {
         let databases = "SELECT datname FROM pg_database WHERE datallowconn \
                          ORDER BY datname <> current_database(), datname";
         for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
             let mut connection = Connection::open(url, Some(database.text(0)))?;
+            let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
             for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
                 self.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
             }

@@ -62,8 +62,6 @@ enum Asked {
     State,
     Step,
     Ticket,
-    /// A table is to stay where it is, whoever keeps what there is once.
-    Pin,
     HandOver,
     Removal,
 }
@@ -81,8 +79,6 @@ pub(super) struct Operator {
     steps: u32,
     /// The number that the sequence gave last.
     ticket: i64,
-    /// Whether one of the tables is whole.
-    has_whole: bool,
     /// Counts what it waits for: what comes later is not heard.
     generation: u64,
     pub(super) waits_since_us: Option<i64>,
@@ -99,7 +95,6 @@ impl Operator {
             moved: 0,
             steps: 0,
             ticket: 0,
-            has_whole: false,
             generation: 0,
             waits_since_us: None,
         }
@@ -158,9 +153,8 @@ impl World<'_> {
         match self.operator.task.clone() {
             Task::Make => {
                 if self.sites.iter().all(|site| site.members.len() > 1) && self.all_are_ready() {
-                    self.operator.has_whole = self.random.uniform(0, 2) == 0;
                     let mut script = format!("{}create sequence tickets; ", schema());
-                    if self.operator.has_whole {
+                    if self.random.uniform(0, 2) == 0 {
                         script.push_str(&format!("alter table {} set (spread = false); ", WHOLE.name()));
                     }
                     return self.operator_asks(Asked::Schema, script);
@@ -279,7 +273,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Another node is to keep what there is once. What lies where that is for want of another place stays there by name, unless it has moved.
+    /// Another node is to keep what there is once.
     fn hand_over(&mut self, to: NodeId, leaves: Option<NodeId>) -> Result<(), Violation> {
         self.operator.steps += 1;
         if self.operator.steps > STEPS_MAX {
@@ -300,10 +294,6 @@ impl World<'_> {
         if !self.all_are_ready() {
             self.operate_in(PAUSE_US);
             return Ok(());
-        }
-        if self.operator.has_whole && leaves.is_none() && self.operator.steps % 2 == 1 {
-            let sql = format!("alter table {} set (spread_nodes = '{}')", WHOLE.name(), self.first);
-            return self.operator_asks(Asked::Pin, sql);
         }
         self.operator_asks(Asked::HandOver, format!("alter grid hand over to node {}", to.0))
     }

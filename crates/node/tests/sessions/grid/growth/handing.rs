@@ -34,6 +34,17 @@ fn tags(told: &[String]) -> Vec<&str> {
 }
 
 impl Sites {
+    /// What nodes have to say to each other is said; clients do nothing.
+    fn rest_but_for_clients(&mut self) {
+        for _ in 0..5 {
+            pass(60_000);
+            for node in self.there() {
+                self.at(node).node.on_timer(clock_us());
+            }
+            self.talk(usize::MAX);
+        }
+    }
+
     fn keepers(&self) -> Vec<Option<NodeId>> {
         let there = self.sites.iter().flatten();
         there.map(|site| site.node.keeper()).collect()
@@ -183,8 +194,6 @@ fn what_would_be_left_behind_is_in_the_way() {
         assert!(is_said, "{why}: {told:?}");
         assert_eq!(sites.keepers(), [Some(NodeId(0)); 3]);
     };
-    refused(&mut sites, "early", "55006");
-    sites.empty_first();
     sites.ask(2, "CREATE TEMPORARY TABLE own (v int)");
     refused(&mut sites, "temporary relations", "55006");
     sites.ask(2, "DROP TABLE own");
@@ -214,6 +223,65 @@ fn what_would_be_left_behind_is_in_the_way() {
     }
     sites.rest();
     assert_eq!(sites.keepers(), [Some(NodeId(1)); 3]);
+}
+
+#[test]
+fn tables_that_are_named_no_place_stay_where_they_are() {
+    let mut sites = kept();
+    let mut given = 0;
+    sites.is_served(&mut given, "before");
+    assert_eq!(sites.state("early"), "D |rests");
+    for (to, asked) in [(1, 2), (2, 0), (0, 1)] {
+        let told = sites.ask(asked, &format!("ALTER GRID HAND OVER TO NODE {to}"));
+        assert_eq!(tags(&told), ["ALTER GRID"], "{told:?}");
+        sites.is_served(&mut given, "handed over");
+        for table in ["early", "whole", "notes"] {
+            assert_eq!(sites.state(table), "D 0|rests", "{table}");
+        }
+        assert_eq!((sites.rows_on(0, "early"), sites.rows_on(0, "whole")), (9, 12));
+        // What is made there has no name of a place, again.
+        let name = format!("later_{to}");
+        let made = format!("CREATE TABLE {name} (id int) WITH (spread = false); INSERT INTO {name} VALUES (1), (2)");
+        assert_eq!(tags(&sites.ask(asked, &made)), ["CREATE TABLE", "INSERT 0 2"]);
+        assert_eq!(sites.state(&name), "D |rests");
+        assert_eq!(sites.rows_on(to, &name), 2);
+    }
+    sites.move_to("early", "0,1,2", &mut |_| {});
+    sites.is_served(&mut given, "moved");
+    for node in sites.there() {
+        sites.at(node).settle();
+    }
+    (0..3).for_each(|victim| sites.restart(victim));
+    given = sites.row(0, "SELECT nextval('numbers')")[2..]
+        .parse()
+        .expect("a number");
+    sites.is_served(&mut given, "all were started again");
+    for to in 0..3 {
+        assert_eq!(sites.row(2, &format!("SELECT count(*) FROM later_{to}")), "D 2");
+    }
+}
+
+/// What clients write to tables that are about to be named a place is neither lost nor refused for that.
+#[test]
+fn writers_of_a_table_that_is_named_its_place_go_on() {
+    let mut sites = kept();
+    for node in 0..3 {
+        sites.ask(
+            node,
+            &format!("BEGIN; UPDATE whole SET v = v + 1 WHERE id = {}", node + 1),
+        );
+    }
+    // By another session of the node: those of the nodes are within their blocks.
+    sites.at(0).node.hand_over(NodeId(1)).expect("handed over");
+    sites.rest_but_for_clients();
+    for node in 0..3 {
+        let told = sites.ask(
+            node,
+            &format!("UPDATE whole SET v = v + 1 WHERE id = {}; COMMIT", node + 4),
+        );
+        assert_eq!(tags(&told).last(), Some(&"COMMIT"), "node {node}: {told:?}");
+    }
+    assert_eq!(sites.row(2, "SELECT sum(v) FROM whole"), "D 84", "78 and six");
 }
 
 fn refused_by_first(sites: &mut Sites, code: &str) {

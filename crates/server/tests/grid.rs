@@ -108,6 +108,18 @@ impl Grid {
     }
 }
 
+/// What the nodes of a test that fails have said.
+impl Drop for Grid {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for node in 0..self.ports.len() {
+                let log = std::fs::read_to_string(self.log(node)).unwrap_or_default();
+                eprintln!("node {node}:\n{log}");
+            }
+        }
+    }
+}
+
 impl Node {
     /// Ends it as `kill -9` does.
     fn end(&mut self) {

@@ -74,6 +74,8 @@ pub struct NodeFacts {
     pub is_keeper: bool,
     /// Whether it leads, and so hands out the ticks.
     pub is_leader: bool,
+    /// Whether it has a vote in what all agree on, as far as the node that is asked knows.
+    pub votes: bool,
     /// The term in which it leads.
     pub term: Option<u64>,
     /// How long a question and its answer took last.

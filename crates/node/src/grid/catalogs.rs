@@ -353,6 +353,10 @@ impl GridState {
                     self.go_on_with_catalogs(partition, shared);
                 }
             }
+            // Somebody else has told them before: who tells them is to know, too.
+            CatalogMessage::All { .. } if self.settings.keeper == Some(from) => {
+                self.say_of_catalogs(from, CatalogMessage::Have(self.catalogs.version));
+            }
             CatalogMessage::HandOver { last_tick, content } if self.settings.keeper.is_some() => {
                 self.on_hand_over(partition, shared, from, (last_tick, &content));
             }

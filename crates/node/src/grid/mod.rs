@@ -422,15 +422,16 @@ impl GridNode {
 
     /// How it stands with the other nodes, for `rubato.nodes`.
     pub fn note_peers(&self, peers: Vec<PeerStatus>, members: &Members) {
-        let (own, life, keeper, leader, term) = {
+        let (own, life, keeper, leader, term, voters) = {
             let state = self.shared.state.lock();
-            let (leader, term) = (state.leader(), state.agreement.agreement.term());
+            let agreement = &state.agreement.agreement;
             (
                 state.settings.id,
                 state.standing.life,
                 state.settings.keeper,
-                leader,
-                term,
+                state.leader(),
+                agreement.term(),
+                agreement.voters().clone(),
             )
         };
         let facts = |(node, member): (&NodeId, &Member)| NodeFacts {
@@ -440,6 +441,7 @@ impl GridNode {
             life,
             is_keeper: keeper == Some(*node),
             is_leader: leader == Some(*node),
+            votes: voters.contains(node),
             term: (leader == Some(*node)).then_some(term),
             ..NodeFacts::default()
         };

@@ -11,7 +11,7 @@ use super::{News, PEER_BYTES_MAX, Peers};
 use crate::worker::port::WorkerPort;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
-use rubato_base::{Lsn, NodeId};
+use rubato_base::{Error, Lsn, NodeId, SqlState};
 use rubato_grid::links::{Action, ConnectionId, Event, Links, PeerState, PeerStatus, Sent};
 use rubato_grid::members::{MemberMessage, Members};
 use rubato_node::grid::{GridMessage, GridNode};
@@ -33,6 +33,8 @@ const READS_MAX: usize = 16;
 const TIMER: Duration = Duration::from_millis(50);
 /// How often links and node are told the time at most: what they do by it is counted in hundredths of a second.
 const TIME_TOLD_EVERY_US: u64 = 5_000;
+/// How long the node may try to hand over what it keeps for all when it stops.
+pub(crate) const HANDING_OVER: Duration = Duration::from_millis(700);
 /// How long last words may take when the node stops.
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
 /// How long a node that is no member any more may hear of that.
@@ -212,24 +214,29 @@ impl Carrier {
 
     /// The node stops: the others hear of it, until nothing is left to be written.
     pub(crate) fn stop(&mut self) {
-        self.hand_over();
+        if let Some(error) = self.hand_over() {
+            tracing::warn!(%error, "what there is once stays on this node, and is not served until it is back");
+        }
         self.links.stop("the node is being stopped");
         self.turn();
     }
 
-    /// What this node keeps for all need not wait for it to be back: the first of the others that can be reached keeps it, unless something
-    /// would be left behind.
-    fn hand_over(&mut self) {
+    /// What this node keeps for all need not wait for it to be back: the first of the others that can be reached is to keep it. Gives
+    /// why not, if that may be different a little later.
+    pub(crate) fn hand_over(&mut self) -> Option<Error> {
         let is_up = |peer: &PeerStatus| matches!(peer.state, PeerState::Up { .. });
         let next = self.links.status().find(is_up).filter(|_| self.keeps_list());
-        let Some(next) = next.map(|peer| peer.node) else { return };
+        let next = next.map(|peer| peer.node)?;
         match self.node.hand_over(next) {
             Ok(()) => {
                 tracing::info!(node = next.0, "another node keeps what there is once");
                 self.force();
+                None
             }
+            Err(error) if error.code() == SqlState::OBJECT_IN_USE => Some(error),
             Err(error) => {
-                tracing::info!(%error, "what there is once stays on this node, and is not served until it is back")
+                tracing::warn!(%error, "what there is once stays on this node, and is not served until it is back");
+                None
             }
         }
     }

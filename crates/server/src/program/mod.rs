@@ -33,7 +33,7 @@ const FAILURE: u8 = 1;
 const INTERRUPTED: u8 = 130;
 
 /// What `rubato grid status` asks.
-const GRID_STATUS: &str = "SELECT node, address, state, life, is_keeper AS keeper, is_leader AS leader, term, round_trip_us, waiting_bytes, messages_sent, \
+const GRID_STATUS: &str = "SELECT node, address, state, life, is_keeper AS keeper, is_leader AS leader, votes, term, round_trip_us, waiting_bytes, messages_sent, \
      messages_received, bytes_sent, bytes_received, why FROM rubato.nodes ORDER BY node";
 
 /// What else it asks: where the tables of its database lie, as far as they move or are not where others are.

@@ -12,7 +12,7 @@ mod session;
 pub(crate) mod shared;
 pub(crate) mod transport;
 
-use crate::peers::carrier::{Carrier, GRID_TOKENS, LAST_WORDS};
+use crate::peers::carrier::{Carrier, GRID_TOKENS, HANDING_OVER, LAST_WORDS};
 use connection::Connection;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -230,12 +230,23 @@ impl<W: SqlWorker> WorkerLoop<W> {
     }
 
     fn say_last_words(&mut self, events: &mut Events) -> io::Result<()> {
-        let Some(carrier) = &mut self.carrier else {
-            return Ok(());
-        };
-        carrier.stop();
+        let until = Instant::now() + HANDING_OVER;
+        while self.carrier.as_mut().and_then(Carrier::hand_over).is_some() && Instant::now() < until {
+            self.carry(events)?;
+        }
+        if let Some(carrier) = &mut self.carrier {
+            carrier.stop();
+        }
         let until = Instant::now() + LAST_WORDS;
-        while !carrier.is_done() && Instant::now() < until {
+        while self.carrier.as_ref().is_some_and(|carrier| !carrier.is_done()) && Instant::now() < until {
+            self.carry(events)?;
+        }
+        Ok(())
+    }
+
+    /// Does nothing but what is to be said to other nodes, for a moment.
+    fn carry(&mut self, events: &mut Events) -> io::Result<()> {
+        if let Some(carrier) = &mut self.carrier {
             match self.poll.poll(events, Some(LAST_WORDS / 20)) {
                 Err(wrong) if wrong.kind() != ErrorKind::Interrupted => return Err(wrong),
                 _ => {}

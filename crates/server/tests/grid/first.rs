@@ -135,6 +135,10 @@ fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
     wait_for_all(&nodes);
     let made = "CREATE TABLE orders (id serial PRIMARY KEY, v int NOT NULL); INSERT INTO orders (v) VALUES (1)";
     assert!(ask(&nodes[1], made).contains(&"done INSERT 0 1".to_owned()));
+    // What a node that is stopped leaves is of use to others that have a majority without it.
+    eventually("all have a vote", || {
+        rows(&nodes[2], "SELECT count(*) FROM rubato.nodes WHERE votes") == ["row 3"]
+    });
     let mut last = 1;
     for round in 0..2 {
         for victim in 0..3 {

@@ -1,6 +1,6 @@
-//! How all nodes come to have the catalogs that the first node commits.
+//! How all nodes come to have the catalogs that one of them commits.
 //!
-//! The first node has the version of each change agreed on ([`crate::agreement`]), and then tells the change. Ticks come with the version
+//! That node has the version of each change agreed on ([`crate::agreement`]), and then tells the change. Ticks come with the version
 //! that is agreed on, and a node that lacks it asks all others: a transaction that begins after a schema change was acknowledged
 //! finds it on every node (rule T-6).
 

@@ -1,7 +1,7 @@
 //! Where the rows of a grid lie, and which node a statement is to run on.
 //!
 //! The rows and index entries of a table that is laid on several nodes ([`Spread`](crate::catalog::Spread)) are where its [`Layout`] says;
-//! all others on the *keeper*, the grid's first node, which also has what there is once: sequences, and locks that are no row's.
+//! all others on the *keeper*, the node of the grid which also has what there is once: sequences, and locks that are no row's.
 
 use crate::catalog::{SpreadWay, Table};
 use crate::executor::push_key_value;

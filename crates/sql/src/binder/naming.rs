@@ -152,7 +152,7 @@ impl Context<'_> {
     fn own_schema(&self) -> Result<SchemaId> {
         match self.path.temporary {
             SchemaId::NOWHERE => Err(Error::unsupported(
-                "a temporary relation for a client of another node than the grid's first",
+                "a temporary relation for a client of another node than the grid's keeper",
             )),
             schema => Ok(schema),
         }

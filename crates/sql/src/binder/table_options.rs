@@ -65,7 +65,7 @@ pub(super) fn spread(statement: &ast::CreateTable, table: &Table) -> Result<Opti
     }
 }
 
-/// What options say of how a table's rows lie: `None` if nothing. `Some(None)`: on the first node.
+/// What options say of how a table's rows lie: `None` if nothing. `Some(None)`: all on the keeper.
 ///
 /// Errors: 22023 for values that are none, 42703 for a column that is not there.
 pub(super) fn spread_of(options: &[(String, Option<String>)], table: &Table) -> Result<Option<Option<Spread>>> {

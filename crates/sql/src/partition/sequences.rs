@@ -258,43 +258,4 @@ mod tests {
         assert_eq!(values.next(&up).unwrap(), 51);
         assert!(values.set(&up, 101, true).is_err());
     }
-
-    #[test]
-    fn attachments_round_trip() {
-        let attachment = Attachment {
-            catalogs: vec![
-                (DatabaseId(20_000), Catalog::default()),
-                (DatabaseId::RUBATO, Catalog::default()),
-            ],
-            databases: Some(Databases::default().facts()),
-            sequences: vec![(1, -5), (2, 7)],
-            outcomes: Some(OutcomeRecord {
-                reserved: 9,
-                committed: vec![(1, 3)],
-            }),
-            derived: vec![Derived {
-                from: TableId(3),
-                to: TableId(70_000),
-            }],
-        };
-        let back = Attachment::decode(&attachment.encode()).unwrap();
-        assert_eq!(
-            (back.sequences, back.databases),
-            (attachment.sequences, attachment.databases)
-        );
-        let ids: Vec<DatabaseId> = back.catalogs.iter().map(|(id, _)| *id).collect();
-        assert_eq!(ids, [DatabaseId(20_000), DatabaseId::RUBATO]);
-        assert_eq!(back.outcomes, attachment.outcomes);
-        assert_eq!(back.derived, attachment.derived);
-        let plain = Attachment::decode(&Attachment::default().encode()).unwrap();
-        assert!(plain.outcomes.is_none() && plain.catalogs.is_empty());
-        // What concerns the first database alone is as it was when there was no other.
-        let first = Attachment {
-            catalogs: vec![(DatabaseId::RUBATO, Catalog::default())],
-            ..Attachment::default()
-        };
-        assert_eq!(first.encode()[..2], [0, HAS_CATALOG]);
-        assert!(Attachment::decode(&[0, 16]).is_err());
-        assert!(Attachment::decode(&[1, 0]).is_err());
-    }
 }

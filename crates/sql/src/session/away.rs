@@ -81,7 +81,7 @@ pub(super) enum Place {
     Nowhere,
     /// On another node.
     At(NodeId),
-    /// On the grid's first node, together with what its block has done so far.
+    /// On the node that keeps what there is once, together with what its block has done so far.
     Moves(NodeId),
 }
 
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Whether what begins here would rather be on the grid's first node: temporary relations are there, which are emptied and dropped there
+    /// Whether what begins here would rather be on the keeper: temporary relations are there, which are emptied and dropped there
     /// with the transaction, or the session has needed what there is once.
     fn is_better_at_keeper(&self, home: Home, alone: bool, partition: &Partition) -> bool {
         let has_own = || self.has_own_elsewhere(&self.catalog(partition));

@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// The block needs what is on the grid's first node. It runs there from its beginning on, if the client cannot tell.
+    /// The block needs what is on the node that keeps what there is once. It runs there from its beginning on, if the client cannot tell.
     ///
     /// Errors: `error`, which becomes 40001, if it could: the session's blocks begin there from now on.
     pub(super) fn move_to_keeper(

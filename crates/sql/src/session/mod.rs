@@ -285,7 +285,7 @@ pub struct Session {
     temporary: temporary::Temporary,
     /// The data that comes in for a COPY on another node.
     copy_away: Option<copy_away::CopyAway>,
-    /// Its blocks begin on the grid's first node: one of them has needed what is there once.
+    /// Its blocks begin on the node that keeps what there is once: one of them has needed what is there once.
     begins_at_keeper: bool,
     /// Portals that were read in pieces on other nodes.
     portals_away: u64,

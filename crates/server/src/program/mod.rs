@@ -37,8 +37,8 @@ const GRID_STATUS: &str = "SELECT node, address, state, life, is_keeper AS keepe
      messages_received, bytes_sent, bytes_received, why FROM rubato.nodes ORDER BY node";
 
 /// What else it asks: where the tables of its database lie, as far as they move or are not where others are.
-const GRID_TABLES: &str = "SELECT nodes, former_nodes, state, count(*) AS tables, sum(rows_moved) AS rows_moved FROM rubato.moves \
-     GROUP BY nodes, former_nodes, state ORDER BY nodes, former_nodes";
+const GRID_TABLES: &str = "SELECT CASE nodes WHEN '' THEN '(keeper)' ELSE nodes END AS nodes, former_nodes, state, count(*) AS tables, \
+     sum(rows_moved) AS rows_moved FROM rubato.moves GROUP BY 1, 2, 3 ORDER BY 1, 2";
 
 /// How often a running demonstration, or experiment, looks for Ctrl-C.
 const DEMO_CHECK_INTERVAL: Duration = Duration::from_millis(20);

@@ -2,25 +2,25 @@
 //! only what comes out at the end comes here, or groups of it. See `rubato_protocol::grid::RelayJoin` and decision 0037.
 
 mod beside;
+mod rounds;
 
 use super::ExecutionContext;
 use super::aggregation::Aggregation;
 use super::batch::Batch;
+use super::bounds::{End, end};
 use super::combining::partial;
 use super::keys::key_value;
 use super::ranges::{access_range, access_ranges};
 use super::sieving::is_sent;
 use crate::catalog::{Spread, SpreadWay, Table};
-use crate::plan::{Access, AggregatePlan, JoinKind, Relation, SelectPlan, Step};
+use crate::plan::{Access, AggregatePlan, JoinKind, RangeAccess, Relation, SelectPlan, Step};
 use crate::planner::flatten;
-use rubato_base::{DataType, Error, NodeId, Row, TableId};
+use rounds::{Pace, Source, Within};
+use rubato_base::{DataType, NodeId, Row};
 use rubato_formula::{EvalContext, Expr, OUTER_BASE, PartialAggregate};
-use rubato_protocol::grid::{Answer, Operation, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayStep};
+use rubato_protocol::grid::{RELAY_STEPS_MAX, RelayStep};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::collections::VecDeque;
-
-/// By how much fewer rows are asked for where what all nodes would have sent was too much.
-const SMALLER: u32 = 8;
 
 /// A relay join under way.
 #[derive(Debug)]
@@ -32,18 +32,13 @@ pub(crate) struct Relaying {
     sources: Vec<Source>,
     /// All partners of a row are on its own node: each does its part alone.
     is_beside: bool,
-    rows_max: u32,
+    pace: Pace,
+    /// The row of the first table whose partners are taken a part at a time.
+    within: Option<Within>,
     /// The round that was asked for.
     round: Option<u32>,
     /// What has come and was not given: tuples, or groups of them.
     rows: VecDeque<Row>,
-}
-
-/// What one node has still to read of the first table.
-#[derive(Debug)]
-struct Source {
-    node: NodeId,
-    rest: VecDeque<KeyRange>,
 }
 
 /// How a plan's tables are joined from node to node.
@@ -69,7 +64,14 @@ pub(crate) fn relay_way(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Op
         }
         None => context.database.relay_nodes(tables.iter().map(|table| table.id))?.len(),
     };
-    let is_relayed = nodes > 1 && steps_of(plan, &|_| Some(Vec::new()), context.evaluation).is_some();
+    let places = |table: &Table, columns| {
+        let lies_so = match table.laid() {
+            Some(_) => table.spread_place() < columns,
+            None => context.database.lies_by(table.id, columns),
+        };
+        (lies_so || columns == table.primary_key.len()).then(Vec::new)
+    };
+    let is_relayed = nodes > 1 && steps_of(plan, &places, context.evaluation).is_some();
     is_relayed.then(|| RelayWay {
         nodes,
         makes_groups: groups_of(plan, context.evaluation).is_some(),
@@ -86,7 +88,8 @@ fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
     let reaches = |(place, step): (usize, &Step)| match &step.access {
         Access::Point(_) => place > 0,
         Access::Full { .. } => place == 0,
-        Access::Range(access) => place == 0 && access.index.is_none(),
+        Access::Range(access) if place > 0 => beginning_of(access).is_some(),
+        Access::Range(access) => access.index.is_none(),
         Access::Ranges(access) => place == 0 && access.index.is_none(),
         _ => false,
     };
@@ -97,6 +100,12 @@ fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
         .flatten()
 }
 
+/// The values that the primary keys of a range's rows begin with, if there are any.
+fn beginning_of(access: &RangeAccess) -> Option<&[Expr]> {
+    let is_fit = access.index.is_none() && !access.reverse && !access.prefix.is_empty();
+    is_fit.then_some(&access.prefix)
+}
+
 fn table_of(step: &Step) -> Option<&Table> {
     match &step.relation {
         Relation::Table(table) => Some(table),
@@ -104,10 +113,11 @@ fn table_of(step: &Step) -> Option<&Table> {
     }
 }
 
-/// What nodes do with each table, if they can do all of it.
+/// What nodes do with each table, if they can do all of it. `places` says how a table's rows lie, if those whose keys are alike in so many
+/// first columns are on one node.
 fn steps_of(
     plan: &SelectPlan,
-    places: &dyn Fn(TableId) -> Option<Vec<u8>>,
+    places: &dyn Fn(&Table, usize) -> Option<Vec<u8>>,
     evaluation: &EvalContext<'_>,
 ) -> Option<Vec<RelayStep>> {
     let mut steps = Vec::new();
@@ -115,14 +125,29 @@ fn steps_of(
         let table = table_of(step)?;
         let conditions = sent_terms(step.condition.as_ref(), evaluation)?;
         let conditions_after = sent_terms(step.filter_after.as_ref(), evaluation)?;
-        let (key, places) = match &step.access {
-            Access::Point(expressions) => (key_of(plan, table, expressions, evaluation)?, places(table.id)?),
-            _ => (Vec::new(), Vec::new()),
+        let key = match &step.access {
+            Access::Point(expressions) => Some(expressions.as_slice()),
+            Access::Range(access) if !steps.is_empty() => Some(beginning_of(access)?),
+            _ => None,
+        };
+        let bounds = match &step.access {
+            Access::Range(access) if !steps.is_empty() => bounds_of(plan, table, access, evaluation)?,
+            _ => [None, None],
+        };
+        let (key, places, has_several) = match key {
+            Some(expressions) => (
+                key_of(plan, table, expressions, evaluation)?,
+                places(table, expressions.len())?,
+                expressions.len() < table.primary_key.len(),
+            ),
+            None => Default::default(),
         };
         steps.push(RelayStep {
             table: table.id,
             places,
             key,
+            has_several,
+            bounds,
             reads: step.reads,
             columns: step.columns.clone(),
             first_slot: step.first_slot,
@@ -155,32 +180,64 @@ fn sent(expr: &Expr, evaluation: &EvalContext<'_>) -> Option<Expr> {
     is_own.then(|| expr.bind_stable(evaluation)).filter(is_sent)
 }
 
-/// The key of a partner, where its columns have values of the types of what they are compared with.
+/// The key of a partner, or the beginning of it, where its columns have values of the types of what they are compared with.
 fn key_of(
     plan: &SelectPlan,
     table: &Table,
     expressions: &[Expr],
     evaluation: &EvalContext<'_>,
 ) -> Option<Vec<(Expr, DataType)>> {
-    if expressions.len() != table.primary_key.len() {
-        return None;
-    }
-    let part = |(expr, column): (&Expr, &usize)| {
-        let column_type = table.key_type(*column);
-        let own = as_value(column_type.data_type);
-        match sent(expr, evaluation)? {
-            Expr::Literal(value) => {
-                let value = key_value(column_type, &value).filter(|value| value.data_type() == own)?;
-                Some((Expr::Literal(value.into_owned()), own))
-            }
-            other => {
-                let slots = |slot| slot_type(plan, slot).unwrap_or(DataType::Unknown);
-                let given = as_value(other.data_type(&slots, &|_| DataType::Unknown));
-                is_alike(given, own).then_some((other, own))
-            }
+    let part = |(expr, column): (&Expr, &usize)| match sent(expr, evaluation)? {
+        Expr::Literal(value) => {
+            let column_type = table.key_type(*column);
+            let own = as_value(column_type.data_type);
+            let value = key_value(column_type, &value).filter(|value| value.data_type() == own)?;
+            Some((Expr::Literal(value.into_owned()), own))
         }
+        other => key_part(plan, table, other, *column),
     };
     expressions.iter().zip(&table.primary_key).map(part).collect()
+}
+
+/// A value that is not known yet, where the column of a key holds it as it is.
+fn key_part(plan: &SelectPlan, table: &Table, expr: Expr, column: usize) -> Option<(Expr, DataType)> {
+    let own = as_value(table.key_type(column).data_type);
+    let slots = |slot| slot_type(plan, slot).unwrap_or(DataType::Unknown);
+    let given = as_value(expr.data_type(&slots, &|_| DataType::Unknown));
+    is_alike(given, own).then_some((expr, own))
+}
+
+type RelayBounds = [Option<(Expr, DataType, bool)>; 2];
+
+/// The bounds of the column behind the beginning of a key; `None` if other nodes do not know them, or nothing lies between.
+fn bounds_of(
+    plan: &SelectPlan,
+    table: &Table,
+    access: &RangeAccess,
+    evaluation: &EvalContext<'_>,
+) -> Option<RelayBounds> {
+    let mut bounds = [None, None];
+    for (bound, (end_of, is_low)) in bounds.iter_mut().zip([(&access.low, true), (&access.high, false)]) {
+        let Some((expr, is_included)) = end_of else { continue };
+        let column = *table.primary_key.get(access.prefix.len())?;
+        *bound = match sent(expr, evaluation)? {
+            Expr::Literal(value) => {
+                let own = table.key_type(column).data_type;
+                match end(own, value, *is_included, is_low, evaluation.time_zone()) {
+                    End::At(value, is_included) if value.data_type() == as_value(own) => {
+                        Some((Expr::Literal(value), as_value(own), is_included))
+                    }
+                    End::Open => None,
+                    End::At(..) | End::Nothing => return None,
+                }
+            }
+            other => {
+                let (expr, own) = key_part(plan, table, other, column)?;
+                Some((expr, own, *is_included))
+            }
+        };
+    }
+    Some(bounds)
 }
 
 fn slot_type(plan: &SelectPlan, slot: usize) -> Option<DataType> {
@@ -218,7 +275,10 @@ impl Relaying {
         let Some(nodes) = context.database.relay_nodes(tables.iter().map(|table| table.id)) else {
             return Ok(None);
         };
-        let places = |storage| context.database.places(storage);
+        let places = |table: &Table, columns| {
+            let lies_so = columns == table.primary_key.len() || context.database.lies_by(table.id, columns);
+            lies_so.then(|| context.database.places(table.id))?
+        };
         let Some(mut steps) = steps_of(plan, &places, context.evaluation) else {
             return Ok(None);
         };
@@ -263,7 +323,8 @@ impl Relaying {
             width: width.unwrap_or(0),
             sources,
             is_beside,
-            rows_max: RELAY_ROWS_MAX,
+            pace: Pace::default(),
+            within: None,
             round: None,
             rows: VecDeque::new(),
         }))
@@ -297,7 +358,7 @@ impl Relaying {
         }
     }
 
-    /// Whether all rows of the first table have been read.
+    /// Whether all rows of the first table have been read, and all their partners.
     fn is_over(&self) -> bool {
         self.sources.iter().all(|source| source.rest.is_empty())
     }
@@ -324,58 +385,6 @@ impl Relaying {
                 outcome => outcome?,
             }
         }
-        Ok(())
-    }
-
-    /// Has all nodes go on, each with its next rows. All are asked at once.
-    fn go_round(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        let round = *self.round.get_or_insert_with(|| context.database.next_round());
-        if self.is_beside {
-            self.sources.retain(|source| !source.rest.is_empty());
-        }
-        let nodes: Vec<NodeId> = self.sources.iter().map(|source| source.node).collect();
-        let (mut wait, mut answers, mut is_complete) = (None, Vec::with_capacity(nodes.len()), true);
-        for source in &self.sources {
-            let join = RelayJoin {
-                round,
-                nodes: match self.is_beside {
-                    true => vec![source.node],
-                    false => nodes.clone(),
-                },
-                range: source.rest.front().cloned(),
-                rows_max: self.rows_max,
-                width: self.width,
-                steps: self.steps.clone(),
-                aggregate: self.aggregate.clone(),
-            };
-            match context.database.ask(source.node, Operation::Relay { join }) {
-                Ok(Answer::Joined { is_too_much: true, .. }) => is_complete = false,
-                Ok(Answer::Joined { tuples, reached, .. }) if !self.makes_groups() => answers.push((tuples, reached)),
-                Ok(Answer::Groups { groups, reached }) if self.makes_groups() => answers.push((groups, reached)),
-                Ok(_) => return Err(Error::internal("another node answered with something else").into()),
-                Err(Stop::Wait(own)) => wait = Some(own),
-                Err(stop) => return Err(stop),
-            }
-        }
-        if let Some(wait) = wait {
-            return Err(Stop::Wait(wait));
-        }
-        self.round = None;
-        if !is_complete {
-            if self.rows_max == 1 {
-                return Err(Error::internal("a node has failed in a relay join and has not said how").into());
-            }
-            self.rows_max = (self.rows_max / SMALLER).max(1);
-            return Ok(());
-        }
-        for (source, (rows, reached)) in self.sources.iter_mut().zip(answers) {
-            self.rows.extend(rows);
-            if let (Some(range), Some(reached)) = (source.rest.pop_front(), reached) {
-                source.rest.push_front(range.rest_behind(&reached, false));
-            }
-        }
-        // As much as has come was looked at, at least.
-        context.spend(self.sources.len() as u64);
         Ok(())
     }
 }

@@ -21,10 +21,14 @@ const PAIRS: &str = "from item i join part p on p.id = i.part_id";
 
 /// The same tables on one node, and with each row on one of three.
 fn worlds(rows_left: usize) -> [World; 2] {
-    [None, Some(Elsewhere::new())].map(|elsewhere| {
+    worlds_with(&TABLES, Elsewhere::new(), rows_left)
+}
+
+fn worlds_with(tables: &[&str], elsewhere: Elsewhere, rows_left: usize) -> [World; 2] {
+    [None, Some(elsewhere)].map(|elsewhere| {
         let mut world = World::with_engine(crate::engine());
         world.elsewhere = elsewhere;
-        TABLES.iter().for_each(|sql| drop(run(&mut world, sql).unwrap()));
+        tables.iter().for_each(|sql| drop(run(&mut world, sql).unwrap()));
         world.rows_left = rows_left;
         world
     })
@@ -37,6 +41,10 @@ fn sent(world: &World) -> u64 {
 
 /// Asks both, in a transaction that has changed something or not: the answers are the same, and as many tuples come as are said to.
 fn compare(changes: &[&str], queries: &[(String, Option<u64>)]) {
+    compare_over(&worlds, changes, queries);
+}
+
+fn compare_over(worlds: &dyn Fn(usize) -> [World; 2], changes: &[&str], queries: &[(String, Option<u64>)]) {
     for rows_left in [usize::MAX, 3] {
         let [mut alone, mut world] = worlds(rows_left);
         let transactions = [&mut alone, &mut world].map(|world| {
@@ -236,4 +244,159 @@ fn errors_in_aggregates_are_told_as_on_one_node() {
         "insert into part values (190, null, null, null)",
     ];
     compare(&changes, &queries);
+}
+
+/// Tables whose rows are reached by the beginnings of their keys.
+const LINES: [&str; 10] = [
+    "create table ord (w int, d int, o int, c bigint, note text, primary key (w, d, o))",
+    "create table line (w int, d int, o smallint, n int, item_id bigint, amount numeric, note text, primary key (w, d, o, n))",
+    "create table stock (id int primary key, v int, kind text)",
+    "create table mark (w int, place int, v int, primary key (w, place))",
+    "create table few (id int primary key, w int, d bigint)",
+    "insert into ord select w, d, o, (w * 7 + d + o) % 9, repeat('o', o % 3)
+        from generate_series(1, 6) w, generate_series(1, 3) d, generate_series(1, 5) o",
+    "insert into line select w, d, o, n, (w * 31 + d * 7 + o * 3 + n) % 50, n * 1.5, nullif('l' || n % 3, 'l1')
+        from generate_series(1, 7) w, generate_series(1, 3) d, generate_series(1, 6) o, generate_series(1, 9) n
+        where n <= (w + d * 2 + o * 5) % 10",
+    "insert into stock select n, nullif(n % 7, 3), 'k' || n % 4 from generate_series(1, 45) n",
+    "insert into mark select w, p, w * p from generate_series(1, 8) w, generate_series(1, 4) p where p < w",
+    "insert into few select n, nullif(n % 10, 3), case n % 5 when 0 then null when 1 then 3000000000 else n % 5 - 1 end
+        from generate_series(1, 60) n",
+];
+
+fn worlds_of_lines(rows_left: usize) -> [World; 2] {
+    worlds_with(&LINES, Elsewhere::by_first_number(), rows_left)
+}
+
+const OF_ORDER: &str = "join line l on l.w = o.w and l.d = o.d and l.o = o.o";
+
+/// Joins of rows that may have any number of partners.
+fn of_beginnings() -> Vec<(String, Option<u64>)> {
+    let from = "from ord o";
+    let groups = [
+        format!("select count(*), sum(l.n), min(l.note), max(l.amount) {from} {OF_ORDER}"),
+        format!("select o.c, count(*), sum(l.amount), count(l.note) {from} {OF_ORDER} where l.n > 2 group by 1 order by 1"),
+        format!("select o.w, count(*) filter (where l.n = 4) {from} {OF_ORDER} group by 1 having count(*) > 40 order by 1"),
+        format!("select count(*), sum(l.n), count(l.o) {from} left {OF_ORDER} and l.n > 5"),
+        format!("select l.n, count(*), sum(o.c) {from} left {OF_ORDER} where o.o > 2 group by 1 order by 1"),
+        format!("select count(*), sum(o.c) {from} left {OF_ORDER} where l.n is null"),
+        format!("select count(*), sum(s.v), count(s.kind) {from} {OF_ORDER} join stock s on s.id = l.item_id"),
+        format!("select s.kind, count(*), sum(l.n) {from} left {OF_ORDER} left join stock s on s.id = l.item_id group by 1 order by 1"),
+        format!("select s.kind, count(*), sum(m.v) {from} {OF_ORDER} join stock s on s.id = l.item_id join mark m on m.w = s.v
+            group by 1 order by 1"),
+        "select count(*), sum(l.n), sum(m.v) from few f join line l on l.w = f.w and l.d = f.d join mark m on m.w = l.n".to_owned(),
+        "select f.d, count(*), count(l.n), sum(m.v) from few f left join line l on l.w = f.w and l.d = f.d and l.n > f.id % 9
+            left join mark m on m.w = l.n and m.v > 6 group by 1 order by 1".to_owned(),
+        "select count(*), sum(l.n), sum(m.place) from stock s left join line l on l.w = s.v left join mark m on m.w = l.w
+            where s.id < 30 and (m.v > 10 or m.v is null)".to_owned(),
+        "select count(*), count(m.v), sum(l.n) from few f join mark m on m.w = f.w and m.v > f.id
+            join line l on l.w = m.place and l.d = 2".to_owned(),
+        "select count(*), sum(m.v) from few f left join mark m on m.w = 4".to_owned(),
+        "select count(*) from few f left join line l on l.w = f.w and l.d = 77".to_owned(),
+    ];
+    let tuples = [
+        (
+            format!("select o.w, o.d, o.o, l.n {from} {OF_ORDER} where l.n > 6 order by 4, 1, 2, 3"),
+            200,
+        ),
+        (
+            format!("select o.w, o.d, o.o, l.n {from} left {OF_ORDER} and l.n > 6 where o.c < 5 order by 4, 1, 2, 3"),
+            200,
+        ),
+        (
+            "select f.id, l.d, l.o, l.n, m.v from few f left join line l on l.w = f.w and l.d = f.d and l.n > 7
+            left join mark m on m.w = l.n order by 5, 4, 3, 2, 1"
+                .to_owned(),
+            800,
+        ),
+        (
+            "select f.id, m.v from few f left join mark m on m.w = f.w where f.id < 40 order by 2, 1".to_owned(),
+            140,
+        ),
+    ];
+    let groups = groups.into_iter().map(|sql| (sql, Some(0)));
+    groups
+        .chain(tuples.into_iter().map(|(sql, most)| (sql, Some(most))))
+        .collect()
+}
+
+#[test]
+fn partners_by_the_beginning_of_their_keys_are_those_of_one_node() {
+    compare_over(&worlds_of_lines, &[], &of_beginnings());
+}
+
+#[test]
+fn partners_by_the_beginning_of_their_keys_are_what_the_transaction_has_made_of_them() {
+    let changes = [
+        "delete from line where n = 2 or w = 3",
+        "insert into line select 1, 1, 1, n, n, n, 'own' from generate_series(20, 60) n",
+        "update line set amount = amount + 100, note = null where n > 6",
+        "insert into mark values (1, 9, 9), (2, 9, null), (9, 1, 1)",
+        "delete from mark where w = 5",
+        "insert into ord values (9, 9, 9, 9, 'without'), (7, 1, 6, 1, 'with')",
+        "update few set d = 1 where id % 7 = 0",
+        "insert into few values (100, 9, 1), (101, null, null), (102, 1, 1)",
+    ];
+    compare_over(&worlds_of_lines, &changes, &of_beginnings());
+}
+
+#[test]
+fn errors_among_several_partners_are_told_as_on_one_node() {
+    let queries = [
+        "select count(*), sum(10 / (l.n - 4)) from ord o join line l on l.w = o.w and l.d = o.d and l.o = o.o",
+        "select count(*) from ord o join line l on l.w = o.w and l.d = o.d and l.o = o.o and 10 / (l.n - 4) > 1",
+        "select count(*) from ord o left join line l on l.w = o.w and l.d = o.d and l.o = o.o where 10 / (coalesce(l.n, 4) - 4) > 1",
+        "select count(*), sum(10 / (l.n - 4)) from ord o join line l on l.w = o.w and l.d = o.d and l.o = o.o where l.n > 4",
+        "select count(*), sum(10 / (l.w - 7)) from ord o join line l on l.w = o.w and l.d = o.d and l.o = o.o",
+    ];
+    let [mut alone, _] = worlds_of_lines(usize::MAX);
+    let fails = queries.map(|sql| run(&mut alone, sql).is_err());
+    assert_eq!(fails, [true, true, true, false, false]);
+    compare_over(&worlds_of_lines, &[], &queries.map(|sql| (sql.to_owned(), Some(0))));
+}
+
+/// A row with more partners than there is room for is joined a part of them at a time, of which each may again have too many.
+#[test]
+fn a_row_may_have_very_many_partners() {
+    let tables = [
+        "create table root (id int primary key, k int)",
+        "create table branch (k int, n int, leaf int, note text, primary key (k, n))",
+        "create table leaf (leaf int, n int, v int, note text, primary key (leaf, n))",
+        "insert into root select n, n from generate_series(1, 40) n",
+        // Those of 3 are very many, and those of 5 are much; the others have few, or none.
+        "insert into branch select 3, n, n % 50, null from generate_series(1, 40000) n",
+        "insert into branch select 5, n, n % 50, repeat('much', 60000) from generate_series(1, 30) n",
+        "insert into branch select k, n, k, 'few' from generate_series(6, 38) k, generate_series(1, 4) n where n <= k % 5",
+        "insert into leaf select 7, n, n, repeat('leaf', 20) from generate_series(1, 1000) n",
+        "insert into leaf select l, n, n, repeat('much', 50000) from generate_series(8, 9) l, generate_series(1, 25) n",
+        "insert into leaf select l, 1, 1, 'one' from generate_series(20, 49) l",
+    ];
+    let [mut alone, mut world] = worlds_with(&tables, Elsewhere::by_first_number(), usize::MAX);
+    let joined = "from root r join branch b on b.k = r.k";
+    let left = joined.replace(" join", " left join");
+    let queries = [
+        (format!("select count(*), sum(b.n), sum(length(b.note)) {joined}"), true),
+        (format!("select b.k, count(*), max(b.note) {left} group by 1 order by 1"), true),
+        (format!("select count(*), count(b.k), sum(r.id) {left} and b.n > 39999"), true),
+        (format!("select count(*), count(b.k), sum(r.id) {left} and b.n < 2"), true),
+        (format!("select count(*), count(b.k), sum(r.id) {left} and b.n = 20000 where b.n is null or b.leaf = 1"), true),
+        (format!("select count(*), sum(l.v), sum(length(l.note)) {joined} join leaf l on l.leaf = b.leaf where b.n % 100 = 7 or r.k > 3"), true),
+        (format!("select r.k, count(*), count(l.v), sum(length(l.note)) {left} left join leaf l on l.leaf = b.leaf and l.n > 20
+            where r.k > 3 or b.n < 100 group by 1 order by 1"), true),
+        // Tuples: of those of 5 all that there is comes.
+        (format!("select r.id, b.n, b.note {joined} where r.k <> 3 order by 2, 1"), false),
+        (format!("select r.id, b.n, l.n, length(l.note), l.note {left} left join leaf l on l.leaf = b.leaf where r.k = 8 or r.k = 9 order by 3, 2, 1"), false),
+        // Here a row without a partner of the second table has too many of the third.
+        (format!("select r.id, b.n, l.n, l.note {left} and b.n < 2 left join leaf l on l.leaf = 9 where r.k > 36 order by 3, 2, 1"), false),
+        (format!("select r.id, b.n {joined} where b.n % 1000 = 5 order by 2, 1"), false),
+    ];
+    for (sql, are_groups) in queries {
+        let before = sent(&world);
+        let expected = run(&mut alone, &sql).unwrap().0;
+        assert_eq!(run(&mut world, &sql).unwrap().0, expected, "{sql}");
+        let come = sent(&world) - before;
+        // What comes in a round that is too much for another node comes again.
+        let most = if are_groups { 0 } else { 10 * expected.len() as u64 };
+        assert!(come <= most, "{come} tuples for {sql}");
+    }
 }

@@ -3,11 +3,10 @@
 use crate::catalog::{Spread, SpreadWay, Table};
 use crate::executor::ExecutionContext;
 use crate::plan::SelectPlan;
-use rubato_base::{Key, NodeId, Value, prefix_successor};
+use rubato_base::{Key, NodeId};
 use rubato_formula::Expr;
 use rubato_protocol::KeyRange;
 use rubato_protocol::grid::RelayStep;
-use std::ops::Bound;
 
 /// Whether each row of the first table has all its partners on its own node. `holders` have the rows of it that are read.
 pub(super) fn partners_lie_beside(
@@ -26,7 +25,7 @@ pub(super) fn partners_lie_beside(
                     lie_alike(table, other).then_some(())
                 }
                 Expr::Literal(value) if table.spread_place() == 0 => {
-                    let range = rows_with(value);
+                    let range = KeyRange::of_prefix(Key::of(std::slice::from_ref(value)).as_bytes());
                     (holders.len() == 1 && context.database.relay_holders(table.id, &range) == holders).then_some(())
                 }
                 _ => None,
@@ -65,14 +64,4 @@ fn lie_alike(table: &Table, other: &Table) -> bool {
         _ => false,
     };
     ways && own.turns() == laid.turns() && column_type(table) == column_type(other) && is_still(own) && is_still(laid)
-}
-
-/// The keys that begin with a value.
-fn rows_with(value: &Value) -> KeyRange {
-    let from = Key::of(std::slice::from_ref(value));
-    let to = prefix_successor(from.as_bytes()).map_or(Bound::Unbounded, Bound::Excluded);
-    KeyRange {
-        from: Bound::Included(from),
-        to,
-    }
 }

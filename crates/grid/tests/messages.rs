@@ -24,8 +24,8 @@ use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_protocol::grid::{
-    Answer, Body, EntriesRead, Message, Notes, Operation, Passed, RelayJoin, RelayPart, RelayStep, Reply, Request,
-    RowKey, Sieve, StageMessage,
+    Answer, Body, EntriesRead, EntryRow, Message, Notes, Operation, Passed, RelayJoin, RelayPart, RelayStep, Reply,
+    Request, RowKey, Sieve, StageMessage,
 };
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -307,6 +307,12 @@ impl Choices<'_> {
                 let term = self.sieve().terms().first().cloned()?;
                 Some((term, DataType::Int4, self.truth()))
             }),
+            by_entry: self.truth(),
+            entries: match self.of(3) {
+                0 => None,
+                1 => Some(EntryRow::InContent),
+                _ => Some(EntryRow::Behind(vec![DataType::Int4; usize::from(self.of(4))])),
+            },
             reads: ColumnSet(u64::from(self.small())),
             columns: (0..self.of(4)).map(usize::from).collect(),
             first_slot: usize::from(self.of(9)),

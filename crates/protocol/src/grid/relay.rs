@@ -9,9 +9,11 @@
 //! answers has seen all of them. A piece is known by the round and the step, so that one that comes twice or late is one; one that is lost is
 //! asked for again when the coordinator asks again. What is read is read in the transaction's branch, as by any other operation.
 
+mod entry;
 mod part;
 mod work;
 
+pub use entry::EntryRow;
 pub use part::RelayPart;
 pub use work::{Pieces, RelayWork};
 
@@ -49,8 +51,12 @@ pub struct RelayStep {
     pub has_several: bool,
     /// Of several, the lower and the upper bound of the column behind that beginning: a value of this type, and whether it is included.
     pub bounds: [Option<(Expr, DataType, bool)>; 2],
+    /// The key is one expression that gives the bytes of it, as they were found in an entry of an index.
+    pub by_entry: bool,
     /// What is read of each row.
     pub reads: ColumnSet,
+    /// The rows are entries of an index: the tuple takes the key of the row that one stands for, into the first slot, and no columns.
+    pub entries: Option<EntryRow>,
     /// The columns that the tuple takes, and the slot of the first of them.
     pub columns: Vec<usize>,
     /// See `columns`.
@@ -137,7 +143,7 @@ impl RelayJoin {
             fits
         };
         let fits = |step: &RelayStep| {
-            let behind = step.first_slot.checked_add(step.columns.len());
+            let behind = step.first_slot.checked_add(step.slots());
             let exprs = step.key.iter().map(|(expr, _)| expr).chain(&step.conditions);
             let bounds = step.bounds.iter().flatten().map(|(expr, ..)| expr);
             let exprs = exprs.chain(&step.conditions_after).chain(bounds);
@@ -240,7 +246,10 @@ impl RelayStep {
                 out.push(u8::from(*is_included));
             }
         }
+        out.push(u8::from(self.by_entry));
         out.extend_from_slice(&self.reads.0.to_le_bytes());
+        out.push(u8::from(self.entries.is_some()));
+        self.entries.iter().for_each(|entries| entries.encode(out));
         put_length(out, self.columns.len());
         self.columns.iter().for_each(|column| put_length(out, *column));
         put_length(out, self.first_slot);
@@ -266,7 +275,12 @@ impl RelayStep {
                 *bound = Some((Expr::decode(reader)?, reader.data_type()?, reader.u8()? != 0));
             }
         }
+        let by_entry = reader.u8()? != 0;
         let reads = ColumnSet(reader.u64()?);
+        let entries = match reader.u8()? {
+            0 => None,
+            _ => Some(EntryRow::decode(reader)?),
+        };
         let mut columns = Vec::new();
         for _ in 0..reader.length()? {
             columns.push(reader.length()?);
@@ -281,7 +295,9 @@ impl RelayStep {
             key,
             has_several,
             bounds,
+            by_entry,
             reads,
+            entries,
             columns,
             first_slot,
             conditions,
@@ -293,6 +309,13 @@ impl RelayStep {
     /// The key of the partner that a tuple may have, or the beginning of those of several; none for a NULL, or a number that the column
     /// cannot hold.
     fn partner(&self, tuple: &[Value], context: &EvalContext<'_>) -> Result<Option<Key>> {
+        if self.by_entry {
+            let found = self.key.first().map(|(expr, _)| expr.evaluate(tuple, context));
+            return Ok(match found.transpose()? {
+                Some(Value::Bytea(key)) => Some(Key::from_bytes(&key)),
+                _ => None,
+            });
+        }
         let mut writer = KeyWriter::default();
         for (expr, data_type) in &self.key {
             match key_value(expr.evaluate(tuple, context)?, *data_type)? {
@@ -332,8 +355,16 @@ impl RelayStep {
         Ok(KeyRange::between(beginning.as_bytes(), low, high))
     }
 
+    /// Slots that a row takes.
+    fn slots(&self) -> usize {
+        self.columns.len() + usize::from(self.entries.is_some())
+    }
+
     /// Puts a row into a tuple: whether it is a partner.
-    fn takes(&self, tuple: &mut [Value], row: RowRef<'_>, context: &EvalContext<'_>) -> Result<bool> {
+    fn takes(&self, tuple: &mut [Value], (key, row): (&[u8], RowRef<'_>), context: &EvalContext<'_>) -> Result<bool> {
+        if let (Some(entries), Some(slot)) = (&self.entries, tuple.get_mut(self.first_slot)) {
+            *slot = entries.row_key(key, row)?;
+        }
         for (place, column) in self.columns.iter().enumerate() {
             if let Some(slot) = tuple.get_mut(self.first_slot + place) {
                 *slot = row.get(*column);
@@ -349,7 +380,7 @@ impl RelayStep {
         }
         if !has_partner {
             // A row that is no partner may have left something there.
-            let slots = tuple.iter_mut().skip(self.first_slot).take(self.columns.len());
+            let slots = tuple.iter_mut().skip(self.first_slot).take(self.slots());
             slots.for_each(|slot| *slot = Value::Null);
         }
         are_true(&self.conditions_after, tuple, context)

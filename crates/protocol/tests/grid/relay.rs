@@ -46,6 +46,8 @@ fn join(round: u32) -> RelayJoin {
         key: Vec::new(),
         has_several: false,
         bounds: [None, None],
+        by_entry: false,
+        entries: None,
         reads: ColumnSet::ALL,
         columns: vec![0, 1],
         first_slot,

@@ -3,24 +3,22 @@
 
 mod beside;
 mod rounds;
+mod steps;
 
 use super::ExecutionContext;
 use super::aggregation::Aggregation;
 use super::batch::Batch;
-use super::bounds::{End, end};
 use super::combining::partial;
-use super::keys::key_value;
 use super::ranges::{access_range, access_ranges};
-use super::sieving::is_sent;
 use crate::catalog::{Spread, SpreadWay, Table};
-use crate::plan::{Access, AggregatePlan, JoinKind, RangeAccess, Relation, SelectPlan, Step};
-use crate::planner::flatten;
+use crate::plan::{Access, AggregatePlan, JoinKind, Relation, SelectPlan, Step};
 use rounds::{Pace, Source, Within};
-use rubato_base::{DataType, NodeId, Row};
-use rubato_formula::{EvalContext, Expr, OUTER_BASE, PartialAggregate};
+use rubato_base::{NodeId, Row};
+use rubato_formula::{EvalContext, Expr, PartialAggregate};
 use rubato_protocol::grid::{RELAY_STEPS_MAX, RelayStep};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::collections::VecDeque;
+use steps::{Stored, sent, sent_terms, steps_of, width_of};
 
 /// A relay join under way.
 #[derive(Debug)]
@@ -28,6 +26,7 @@ pub(crate) struct Relaying {
     steps: Vec<RelayStep>,
     /// What nodes make of the tuples that come out.
     aggregate: Option<PartialAggregate>,
+    /// Slots of a tuple, without those for keys on the way.
     width: usize,
     sources: Vec<Source>,
     /// All partners of a row are on its own node: each does its part alone.
@@ -64,12 +63,13 @@ pub(crate) fn relay_way(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Op
         }
         None => context.database.relay_nodes(tables.iter().map(|table| table.id))?.len(),
     };
-    let places = |table: &Table, columns| {
-        let lies_so = match table.laid() {
-            Some(_) => table.spread_place() < columns,
-            None => context.database.lies_by(table.id, columns),
+    let places = |stored: &Stored<'_>, columns| {
+        let lies_so = match (stored.table.laid(), stored.index) {
+            (Some(_), None) => stored.table.spread_place() < columns,
+            (Some(_), Some(_)) => columns > 0,
+            (None, _) => context.database.lies_by(stored.id(), columns),
         };
-        (lies_so || columns == table.primary_key.len()).then(Vec::new)
+        (lies_so || stored.is_row(columns)).then(Vec::new)
     };
     let is_relayed = nodes > 1 && steps_of(plan, &places, context.evaluation).is_some();
     is_relayed.then(|| RelayWay {
@@ -88,7 +88,7 @@ fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
     let reaches = |(place, step): (usize, &Step)| match &step.access {
         Access::Point(_) => place > 0,
         Access::Full { .. } => place == 0,
-        Access::Range(access) if place > 0 => beginning_of(access).is_some(),
+        Access::Range(access) if place > 0 => !access.reverse && !access.prefix.is_empty(),
         Access::Range(access) => access.index.is_none(),
         Access::Ranges(access) => place == 0 && access.index.is_none(),
         _ => false,
@@ -100,63 +100,11 @@ fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
         .flatten()
 }
 
-/// The values that the primary keys of a range's rows begin with, if there are any.
-fn beginning_of(access: &RangeAccess) -> Option<&[Expr]> {
-    let is_fit = access.index.is_none() && !access.reverse && !access.prefix.is_empty();
-    is_fit.then_some(&access.prefix)
-}
-
 fn table_of(step: &Step) -> Option<&Table> {
     match &step.relation {
         Relation::Table(table) => Some(table),
         _ => None,
     }
-}
-
-/// What nodes do with each table, if they can do all of it. `places` says how a table's rows lie, if those whose keys are alike in so many
-/// first columns are on one node.
-fn steps_of(
-    plan: &SelectPlan,
-    places: &dyn Fn(&Table, usize) -> Option<Vec<u8>>,
-    evaluation: &EvalContext<'_>,
-) -> Option<Vec<RelayStep>> {
-    let mut steps = Vec::new();
-    for step in &plan.steps {
-        let table = table_of(step)?;
-        let conditions = sent_terms(step.condition.as_ref(), evaluation)?;
-        let conditions_after = sent_terms(step.filter_after.as_ref(), evaluation)?;
-        let key = match &step.access {
-            Access::Point(expressions) => Some(expressions.as_slice()),
-            Access::Range(access) if !steps.is_empty() => Some(beginning_of(access)?),
-            _ => None,
-        };
-        let bounds = match &step.access {
-            Access::Range(access) if !steps.is_empty() => bounds_of(plan, table, access, evaluation)?,
-            _ => [None, None],
-        };
-        let (key, places, has_several) = match key {
-            Some(expressions) => (
-                key_of(plan, table, expressions, evaluation)?,
-                places(table, expressions.len())?,
-                expressions.len() < table.primary_key.len(),
-            ),
-            None => Default::default(),
-        };
-        steps.push(RelayStep {
-            table: table.id,
-            places,
-            key,
-            has_several,
-            bounds,
-            reads: step.reads,
-            columns: step.columns.clone(),
-            first_slot: step.first_slot,
-            conditions,
-            keeps_all: step.join == JoinKind::Left,
-            conditions_after,
-        });
-    }
-    Some(steps)
 }
 
 /// The groups that nodes make of the tuples of the last step, if they can do all of it, and what these have to satisfy beside the steps'
@@ -165,104 +113,6 @@ fn groups_of(plan: &SelectPlan, evaluation: &EvalContext<'_>) -> Option<(Partial
     let sent = |expr: &Expr| sent(expr, evaluation);
     let aggregate = partial(plan.aggregate.as_ref()?, &sent)?;
     Some((aggregate, sent_terms(plan.filter.as_ref(), evaluation)?))
-}
-
-/// The terms of a condition, if other nodes can evaluate all of them.
-fn sent_terms(condition: Option<&Expr>, evaluation: &EvalContext<'_>) -> Option<Vec<Expr>> {
-    let terms = flatten(condition.into_iter().cloned().collect());
-    terms.iter().map(|term| sent(term, evaluation)).collect()
-}
-
-/// An expression over tuples as other nodes can evaluate it.
-fn sent(expr: &Expr, evaluation: &EvalContext<'_>) -> Option<Expr> {
-    let mut is_own = true;
-    expr.walk(&mut |node| is_own &= !matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
-    is_own.then(|| expr.bind_stable(evaluation)).filter(is_sent)
-}
-
-/// The key of a partner, or the beginning of it, where its columns have values of the types of what they are compared with.
-fn key_of(
-    plan: &SelectPlan,
-    table: &Table,
-    expressions: &[Expr],
-    evaluation: &EvalContext<'_>,
-) -> Option<Vec<(Expr, DataType)>> {
-    let part = |(expr, column): (&Expr, &usize)| match sent(expr, evaluation)? {
-        Expr::Literal(value) => {
-            let column_type = table.key_type(*column);
-            let own = as_value(column_type.data_type);
-            let value = key_value(column_type, &value).filter(|value| value.data_type() == own)?;
-            Some((Expr::Literal(value.into_owned()), own))
-        }
-        other => key_part(plan, table, other, *column),
-    };
-    expressions.iter().zip(&table.primary_key).map(part).collect()
-}
-
-/// A value that is not known yet, where the column of a key holds it as it is.
-fn key_part(plan: &SelectPlan, table: &Table, expr: Expr, column: usize) -> Option<(Expr, DataType)> {
-    let own = as_value(table.key_type(column).data_type);
-    let slots = |slot| slot_type(plan, slot).unwrap_or(DataType::Unknown);
-    let given = as_value(expr.data_type(&slots, &|_| DataType::Unknown));
-    is_alike(given, own).then_some((expr, own))
-}
-
-type RelayBounds = [Option<(Expr, DataType, bool)>; 2];
-
-/// The bounds of the column behind the beginning of a key; `None` if other nodes do not know them, or nothing lies between.
-fn bounds_of(
-    plan: &SelectPlan,
-    table: &Table,
-    access: &RangeAccess,
-    evaluation: &EvalContext<'_>,
-) -> Option<RelayBounds> {
-    let mut bounds = [None, None];
-    for (bound, (end_of, is_low)) in bounds.iter_mut().zip([(&access.low, true), (&access.high, false)]) {
-        let Some((expr, is_included)) = end_of else { continue };
-        let column = *table.primary_key.get(access.prefix.len())?;
-        *bound = match sent(expr, evaluation)? {
-            Expr::Literal(value) => {
-                let own = table.key_type(column).data_type;
-                match end(own, value, *is_included, is_low, evaluation.time_zone()) {
-                    End::At(value, is_included) if value.data_type() == as_value(own) => {
-                        Some((Expr::Literal(value), as_value(own), is_included))
-                    }
-                    End::Open => None,
-                    End::At(..) | End::Nothing => return None,
-                }
-            }
-            other => {
-                let (expr, own) = key_part(plan, table, other, column)?;
-                Some((expr, own, *is_included))
-            }
-        };
-    }
-    Some(bounds)
-}
-
-fn slot_type(plan: &SelectPlan, slot: usize) -> Option<DataType> {
-    plan.steps.iter().find_map(|step| {
-        let column = step.columns.get(slot.checked_sub(step.first_slot)?)?;
-        Some(table_of(step)?.columns.get(*column)?.column_type.data_type)
-    })
-}
-
-/// The type that values of a type say they have.
-fn as_value(data_type: DataType) -> DataType {
-    match data_type {
-        DataType::Varchar => DataType::Text,
-        other => other,
-    }
-}
-
-/// Whether a value of one type is the value of a key of the other as it is, or is a whole number of another size.
-fn is_alike(value: DataType, key: DataType) -> bool {
-    let is_whole = |data_type| matches!(data_type, DataType::Int2 | DataType::Int4 | DataType::Int8);
-    let is_plain = matches!(
-        key,
-        DataType::Text | DataType::Uuid | DataType::Date | DataType::Timestamp | DataType::TimestampTz | DataType::Bool
-    );
-    (is_whole(value) && is_whole(key)) || (is_plain && value == key)
 }
 
 impl Relaying {
@@ -275,9 +125,9 @@ impl Relaying {
         let Some(nodes) = context.database.relay_nodes(tables.iter().map(|table| table.id)) else {
             return Ok(None);
         };
-        let places = |table: &Table, columns| {
-            let lies_so = columns == table.primary_key.len() || context.database.lies_by(table.id, columns);
-            lies_so.then(|| context.database.places(table.id))?
+        let places = |stored: &Stored<'_>, columns| {
+            let lies_so = stored.is_row(columns) || context.database.lies_by(stored.id(), columns);
+            lies_so.then(|| context.database.places(stored.id()))?
         };
         let Some(mut steps) = steps_of(plan, &places, context.evaluation) else {
             return Ok(None);
@@ -316,11 +166,10 @@ impl Relaying {
             aggregate = Some(groups);
             last.conditions_after.extend(terms);
         }
-        let width = steps.iter().map(|step| step.first_slot + step.columns.len()).max();
         Ok(Some(Relaying {
             steps,
             aggregate,
-            width: width.unwrap_or(0),
+            width: width_of(plan),
             sources,
             is_beside,
             pace: Pace::default(),

@@ -400,3 +400,120 @@ fn a_row_may_have_very_many_partners() {
         assert!(come <= most, "{come} tuples for {sql}");
     }
 }
+
+/// Tables whose rows an index leads to: on another node than the row itself lies.
+const KENNELS: [&str; 12] = [
+    "create table own (id int primary key, k int, c bigint, name text)",
+    "create table dog (id int primary key, k int, v int, note text)",
+    "create index on dog (k, v)",
+    "create table code (id int primary key, n int unique, note text)",
+    "create table loose (a int, b int)",
+    "create index on loose (a)",
+    "create table part_of (k int, n int, v int, primary key (k, n))",
+    "insert into own select n, nullif(n % 20, 7), case n % 9 when 1 then 3000000000 when 2 then null else n % 9 end, 'own ' || n % 3
+        from generate_series(1, 80) n",
+    "insert into dog select n, nullif(n * 7 % 25, 3), nullif(n % 8, 5), nullif('dog ' || n % 4, 'dog 2') from generate_series(1, 150) n",
+    "insert into code select n, nullif(n * 2, 8), 'code ' || n from generate_series(1, 15) n",
+    "insert into loose select nullif(n % 6, 2), n from generate_series(1, 40) n",
+    "insert into part_of select k, n, k * n from generate_series(0, 10) k, generate_series(1, 3) n where n <= k % 4",
+];
+
+fn worlds_of_kennels(rows_left: usize) -> [World; 2] {
+    worlds_with(&KENNELS, Elsewhere::by_first_number(), rows_left)
+}
+
+fn by_index() -> Vec<(String, Option<u64>)> {
+    let from = "from own o";
+    let groups = [
+        "join dog d on d.k = o.k",
+        "join dog d on d.k = o.c",
+        "join dog d on d.k = o.k and d.v > o.c",
+        "join dog d on d.k = o.k and d.v between 2 and 6 and d.note is not null where o.id > 5",
+        "join dog d on d.k = o.k and d.v = o.c",
+        "left join dog d on d.k = o.k",
+        "left join dog d on d.k = o.k and d.v > 4",
+        "left join dog d on d.k = o.k where d.v is null or d.note = 'dog 1'",
+        "left join dog d on d.k = 77",
+        "join code d on d.n = o.k",
+        "left join code d on d.n = o.c",
+        "left join code d on d.n = o.k where d.id is null",
+        "join dog d on d.k = o.k join code e on e.n = d.v",
+        "left join dog d on d.k = o.k left join code e on e.n = d.v where e.id is null or e.id > 1",
+        "join dog d on d.k = o.k join part_of p on p.k = d.v and p.n > 1",
+        "left join part_of p on p.k = o.c left join dog d on d.k = p.v",
+        "join dog d on d.k = o.k join own e on e.id = d.v",
+    ];
+    let grouped = groups.map(|joins| {
+        format!("select o.name, count(*), count(d.id), sum(d.id), max(d.note) {from} {joins} group by 1 order by 1")
+    });
+    let loose = [
+        format!("select count(*), count(l.b), sum(l.b) {from} join loose l on l.a = o.k"),
+        format!("select count(*), count(l.b), sum(l.b) {from} left join loose l on l.a = o.c where o.id < 40"),
+    ];
+    let tuples = [
+        (
+            format!("select o.id, d.id, d.note {from} join dog d on d.k = o.k and d.v < 3 order by 2, 1"),
+            300,
+        ),
+        (
+            format!("select o.id, d.id, d.v {from} left join dog d on d.k = o.k where o.name = 'own 1' order by 2, 1"),
+            300,
+        ),
+    ];
+    // What the row has to say decides whether a left join has a partner: that goes the other way.
+    let other = format!("select count(*), count(d.id) {from} left join dog d on d.k = o.k and d.note = 'dog 1'");
+    let groups = grouped.into_iter().chain(loose).map(|sql| (sql, Some(0)));
+    let tuples = tuples.into_iter().map(|(sql, most)| (sql, Some(most)));
+    groups.chain(tuples).chain([(other, None)]).collect()
+}
+
+#[test]
+fn partners_by_an_index_are_those_of_one_node() {
+    compare_over(&worlds_of_kennels, &[], &by_index());
+    let changes = [
+        "update dog set k = 6 where k = 9",
+        "update dog set v = v + 1 where id % 5 = 0",
+        "delete from dog where id % 7 = 0",
+        "insert into dog select 1000 + n, n % 4, 9, 'new' from generate_series(1, 30) n",
+        "update code set n = 7 where id = 4",
+        "delete from loose where b % 3 = 0",
+        "insert into loose values (3, 100), (null, 101)",
+        "update own set k = 3 where id % 10 = 0",
+        "insert into own values (200, 1, 4, 'more'), (201, null, null, null)",
+    ];
+    compare_over(&worlds_of_kennels, &changes, &by_index());
+}
+
+#[test]
+fn very_many_partners_by_an_index_come_a_part_at_a_time() {
+    let tables = [
+        "create table root (id int primary key, k int)",
+        "create table leaf (id int primary key, k int, note text)",
+        "create index on leaf (k)",
+        "insert into root select n, n from generate_series(1, 6) n",
+        "insert into leaf select n, 3, null from generate_series(1, 40000) n",
+        "insert into leaf select 50000 + n, 4 + n % 2, repeat('much', 50000) from generate_series(1, 60) n",
+    ];
+    let [mut alone, mut world] = worlds_with(&tables, Elsewhere::by_first_number(), usize::MAX);
+    for (sql, are_groups) in [
+        (
+            "select r.k, count(*), sum(l.id), sum(length(l.note)) from root r left join leaf l on l.k = r.k group by 1 order by 1",
+            true,
+        ),
+        (
+            "select l.id, r.id, l.note from root r left join leaf l on l.k = r.k where r.k > 3 order by 1",
+            false,
+        ),
+        (
+            "select count(*), sum(a.id + b.id) from root r join leaf a on a.k = r.k join leaf b on b.k = r.k + 1 where r.k + 0 = 4",
+            true,
+        ),
+    ] {
+        let before = sent(&world);
+        let expected = run(&mut alone, sql).unwrap().0;
+        assert_eq!(run(&mut world, sql).unwrap().0, expected, "{sql}");
+        let come = sent(&world) - before;
+        let most = if are_groups { 0 } else { 10 * expected.len() as u64 };
+        assert!(come <= most, "{come} tuples for {sql}");
+    }
+}

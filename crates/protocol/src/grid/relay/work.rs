@@ -218,10 +218,10 @@ impl RelayWork {
             return Ok(made);
         };
         let (rows_max, width, mut failure) = (self.rows_max(), self.join.width, None);
-        let mut visit = |_: &[u8], row: RowRef<'_>| {
+        let mut visit = |key: &[u8], row: RowRef<'_>| {
             made.looked_at += 1;
             let mut tuple = vec![Value::Null; width];
-            let taken = match step.takes(&mut tuple, row, context) {
+            let taken = match step.takes(&mut tuple, (key, row), context) {
                 Ok(true) => made.take(&tuple, None, context),
                 other => other.map(drop),
             };
@@ -264,14 +264,13 @@ impl RelayWork {
                 let partners = Partners::of(self, step, aggregate);
                 partners.read(database, transaction, &mut tuple, &mut made, context)?;
             } else {
-                let row = match step.partner(&tuple, context)? {
-                    Some(key) => database.read(transaction, step.table, key.as_bytes(), step.reads)?,
-                    None => None,
-                };
-                let has_partner = match &row {
-                    Some(row) => step.takes(&mut tuple, Row::as_ref(row), context)?,
-                    None => false,
-                };
+                let mut has_partner = false;
+                if let Some(key) = step.partner(&tuple, context)? {
+                    let row = database.read(transaction, step.table, key.as_bytes(), step.reads)?;
+                    if let Some(row) = &row {
+                        has_partner = step.takes(&mut tuple, (key.as_bytes(), Row::as_ref(row)), context)?;
+                    }
+                }
                 if step.goes_on(&mut tuple, has_partner, context)? {
                     made.take(&tuple, aggregate, context)?;
                 }
@@ -368,9 +367,9 @@ impl<'a> Partners<'a> {
         };
         while let Some(range) = rest.take() {
             let mut failure = None;
-            let mut visit = |_: &[u8], row: RowRef<'_>| {
+            let mut visit = |key: &[u8], row: RowRef<'_>| {
                 made.looked_at += 1;
-                let taken = step.takes(tuple, row, context).and_then(|is_partner| {
+                let taken = step.takes(tuple, (key, row), context).and_then(|is_partner| {
                     has_partner |= is_partner;
                     match is_partner && step.goes_on(tuple, true, context)? {
                         true => made.take(tuple, self.aggregate, context),

@@ -2,7 +2,11 @@
 
 use super::*;
 use rubato_base::Key;
-use rubato_protocol::grid::{RELAY_BYTES_MAX, RelayPart};
+use rubato_protocol::grid::{EntryRow, RELAY_BYTES_MAX, RelayPart};
+
+/// Entries of an index of items: the last digit of a number to the base of 5, behind which is the key of the item.
+const ENTRY: TableId = TableId(4);
+const DIGITS: i32 = 5;
 
 /// Pieces of a part: none of every fourth, and many of one.
 fn pieces_of(part: i32) -> i32 {
@@ -28,6 +32,7 @@ fn piece(part: i32, number: i32) -> Row {
 
 /// The pieces of one node.
 pub(super) fn fill(node: NodeId, database: &mut FormulaDatabase) {
+    fill_entries(node, database);
     database.create_table(PIECE);
     for part in (0..ITEMS).filter(|part| node_of(PIECE, *part) == node) {
         for number in 1..=pieces_of(part) {
@@ -39,6 +44,16 @@ pub(super) fn fill(node: NodeId, database: &mut FormulaDatabase) {
     }
 }
 
+/// The entries of one node.
+fn fill_entries(node: NodeId, database: &mut FormulaDatabase) {
+    database.create_table(ENTRY);
+    for item in (0..ITEMS).filter(|item| node_of(ENTRY, item % DIGITS) == node) {
+        let change = Change::Insert(Row::from_values(&[]));
+        let entry = Key::of(&[Value::Int4(item % DIGITS), Value::Int4(item)]);
+        database.replay(Timestamp(1), ENTRY, &entry, change).expect("a row");
+    }
+}
+
 /// Items, the pieces of the part that each names, and the pieces of the part whose number is the item's that a piece names.
 fn of_pieces(round: u32) -> RelayJoin {
     let pieces = |slot: usize, first_slot: usize| RelayStep {
@@ -47,6 +62,8 @@ fn of_pieces(round: u32) -> RelayJoin {
         key: vec![(Expr::Column(slot), DataType::Int4)],
         has_several: true,
         bounds: [None, None],
+        by_entry: false,
+        entries: None,
         reads: ColumnSet::ALL,
         columns: vec![1, 2, 3],
         first_slot,
@@ -319,4 +336,71 @@ fn partners_that_are_too_much_are_said_to_be_and_come_in_parts() {
     let (given, rounds) = in_parts(&mut grid, global, item, 100, how);
     assert_eq!(given.len(), 80);
     assert!((13..=15).contains(&rounds), "{rounds} rounds");
+}
+
+/// An entry leads to a row that is on another node than the entry.
+#[test]
+fn entries_of_an_index_lead_on_to_their_rows() {
+    let by_index = |round: u32, keeps_all: bool| {
+        let mut join = of_pieces(round);
+        join.steps[0].table = PART;
+        let entries = &mut join.steps[1];
+        entries.table = ENTRY;
+        entries.places = vec![ENTRY.0 as u8];
+        entries.key = vec![(Expr::Column(0), DataType::Int4)];
+        entries.columns = Vec::new();
+        entries.entries = Some(EntryRow::Behind(vec![DataType::Int4]));
+        entries.keeps_all = keeps_all;
+        let rows = &mut join.steps[2];
+        rows.table = ITEM;
+        rows.places = vec![ITEM.0 as u8];
+        rows.key = vec![(Expr::Column(2), DataType::Bytea)];
+        rows.has_several = false;
+        rows.by_entry = true;
+        rows.columns = vec![0, 1];
+        rows.keeps_all = keeps_all;
+        join
+    };
+    let pairs = |answers: &[Answer]| {
+        let pair = |row: &Row| [0, 5].map(|slot| row.get(slot).as_i64());
+        let mut all: Vec<_> = answers.iter().flat_map(joined).map(pair).collect();
+        all.sort();
+        all
+    };
+    let of_digit = |part: i32| (0..ITEMS).filter(move |item| item % DIGITS == part);
+    let numbers = |pair: [i32; 2]| pair.map(|number| Some(i64::from(number)));
+    let with: Vec<_> = (0..DIGITS)
+        .flat_map(|part| of_digit(part).map(move |item| numbers([part, item])))
+        .collect();
+    let without = (DIGITS..ITEMS).map(|part| [Some(i64::from(part)), None]);
+    let all: Vec<_> = with.iter().copied().chain(without).collect();
+    for seed in 0..100 {
+        let mut grid = Grid::new(seed);
+        let global = grid.begin();
+        assert_eq!(pairs(&grid.relay(global, &by_index(1, false))), with, "seed {seed}");
+        assert_eq!(pairs(&grid.relay(global, &by_index(2, true))), all, "seed {seed}");
+        assert!(matches!(grid.commit(global), Ending::Committed(_)), "seed {seed}");
+    }
+    // Another entry is noticed, though its row was there.
+    let mut grid = Grid::new(0);
+    let global = grid.begin();
+    grid.relay(global, &by_index(1, false));
+    let writer = grid.begin();
+    let entry = Operation::Insert {
+        table: ENTRY,
+        key: Key::of(&[Value::Int4(7), Value::Int4(3)]),
+        row: Row::from_values(&[]),
+    };
+    let changed = set(PART, 0);
+    for (table, id, operation) in [(ENTRY, 7, entry), (PART, 0, changed.clone())] {
+        assert!(grid.coordinator.operate(writer, node_of(table, id), operation));
+        assert!(matches!(grid.hear(1)[0], Told::Answer(..)));
+    }
+    assert!(matches!(grid.commit(writer), Ending::Committed(_)));
+    assert!(grid.coordinator.operate(global, node_of(PART, 0), changed));
+    let ends = match grid.hear(1).remove(0) {
+        Told::Ended(ending) => ending,
+        _ => grid.commit(global),
+    };
+    assert!(matches!(ends, Ending::RolledBack(_)), "{ends:?}");
 }

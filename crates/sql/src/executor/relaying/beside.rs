@@ -2,7 +2,7 @@
 
 use crate::catalog::{Spread, SpreadWay, Table};
 use crate::executor::ExecutionContext;
-use crate::plan::SelectPlan;
+use crate::plan::{Access, RangeAccess, SelectPlan};
 use rubato_base::{Key, NodeId};
 use rubato_formula::Expr;
 use rubato_protocol::KeyRange;
@@ -16,17 +16,32 @@ pub(super) fn partners_lie_beside(
     context: &ExecutionContext<'_>,
 ) -> bool {
     let mut alike: Vec<(&Table, usize)> = Vec::new();
-    for (place, (table, step)) in tables.iter().zip(steps).enumerate() {
+    let mut steps = steps.iter().filter(|step| !step.by_entry);
+    for (place, (table, own)) in tables.iter().zip(&plan.steps).enumerate() {
+        let Some(step) = steps.next() else { return false };
+        // Entries lie as their rows do, if they do so by the same column.
+        let entry_place = || {
+            let Access::Range(RangeAccess { index: Some(index), .. }) = own.access else {
+                return None;
+            };
+            let lies_by_hash = matches!(table.laid()?.way, SpreadWay::Hash { .. });
+            let begins_so = table.indexes.get(index)?.columns.first() == table.spread_column().as_ref();
+            (lies_by_hash && begins_so).then_some(0)
+        };
         let leads_beside = || {
-            let (key, _) = step.key.get(table.spread_place())?;
+            let key_place = match step.entries {
+                Some(_) => entry_place()?,
+                None => table.spread_place(),
+            };
+            let (key, _) = step.key.get(key_place)?;
             match key {
                 Expr::Column(slot) => {
                     let (other, _) = alike.iter().find(|(_, own)| own == slot)?;
                     lie_alike(table, other).then_some(())
                 }
-                Expr::Literal(value) if table.spread_place() == 0 => {
+                Expr::Literal(value) if key_place == 0 => {
                     let range = KeyRange::of_prefix(Key::of(std::slice::from_ref(value)).as_bytes());
-                    (holders.len() == 1 && context.database.relay_holders(table.id, &range) == holders).then_some(())
+                    (holders.len() == 1 && context.database.relay_holders(step.table, &range) == holders).then_some(())
                 }
                 _ => None,
             }
@@ -35,14 +50,10 @@ pub(super) fn partners_lie_beside(
             return false;
         }
         // What lies by a number that each node makes for itself is not found by a column.
-        let slot = plan
-            .steps
-            .get(place)
-            .zip(table.spread_column())
-            .and_then(|(step, column)| {
-                let place = step.columns.iter().position(|own| *own == column)?;
-                Some(step.first_slot + place)
-            });
+        let slot = table.spread_column().and_then(|column| {
+            let place = own.columns.iter().position(|own| *own == column)?;
+            Some(own.first_slot + place)
+        });
         alike.extend(slot.map(|slot| (*table, slot)));
     }
     true

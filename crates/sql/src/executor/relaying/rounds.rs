@@ -152,7 +152,8 @@ impl Relaying {
                 },
                 rows_max: self.pace.rows_max,
                 parts: within.map_or_else(Vec::new, |within| within.parts.clone()),
-                width: self.width,
+                // Behind the plan's slots are those for keys on the way.
+                width: self.width + self.steps.iter().filter(|step| step.entries.is_some()).count(),
                 steps: self.steps.clone(),
                 aggregate: self.aggregate.clone(),
             });

@@ -383,6 +383,11 @@ fn a_row_may_have_very_many_partners() {
         (format!("select count(*), sum(l.v), sum(length(l.note)) {joined} join leaf l on l.leaf = b.leaf where b.n % 100 = 7 or r.k > 3"), true),
         (format!("select r.k, count(*), count(l.v), sum(length(l.note)) {left} left join leaf l on l.leaf = b.leaf and l.n > 20
             where r.k > 3 or b.n < 100 group by 1 order by 1"), true),
+        // Of the parts of a row's partners only the first, only the last, or none has one that ON lets through.
+        (format!("select r.k, count(*), count(b.k) {left} and b.n + 0 < 2 group by 1 order by 1"), true),
+        (format!("select r.k, count(*), count(b.k) {left} and b.n + 0 > 39999 group by 1 order by 1"), true),
+        (format!("select r.k, count(*), count(b.k) {left} and b.n + 0 < 0 group by 1 order by 1"), true),
+        (format!("select r.k, count(*), count(b.k) {left} and b.n + 0 < 2 where b.n is null or b.n > 7 group by 1 order by 1"), true),
         // Tuples: of those of 5 all that there is comes.
         (format!("select r.id, b.n, b.note {joined} where r.k <> 3 order by 2, 1"), false),
         (format!("select r.id, b.n, l.n, length(l.note), l.note {left} left join leaf l on l.leaf = b.leaf where r.k = 8 or r.k = 9 order by 3, 2, 1"), false),
@@ -393,7 +398,8 @@ fn a_row_may_have_very_many_partners() {
     for (sql, are_groups) in queries {
         let before = sent(&world);
         let expected = run(&mut alone, &sql).unwrap().0;
-        assert_eq!(run(&mut world, &sql).unwrap().0, expected, "{sql}");
+        // They are too long to be shown.
+        assert!(run(&mut world, &sql).unwrap().0 == expected, "{sql}");
         let come = sent(&world) - before;
         // What comes in a round that is too much for another node comes again.
         let most = if are_groups { 0 } else { 10 * expected.len() as u64 };
@@ -511,7 +517,7 @@ fn very_many_partners_by_an_index_come_a_part_at_a_time() {
     ] {
         let before = sent(&world);
         let expected = run(&mut alone, sql).unwrap().0;
-        assert_eq!(run(&mut world, sql).unwrap().0, expected, "{sql}");
+        assert!(run(&mut world, sql).unwrap().0 == expected, "{sql}");
         let come = sent(&world) - before;
         let most = if are_groups { 0 } else { 10 * expected.len() as u64 };
         assert!(come <= most, "{come} tuples for {sql}");

@@ -397,6 +397,21 @@ fn rows_go_from_node_to_node_to_any_number_of_partners() {
     assert!((4..60).contains(&operations), "{operations} operations");
 }
 
+/// Few rows with very many partners do not hold up all the others, whichever nodes they are on.
+#[test]
+fn rows_with_few_partners_do_not_wait_for_those_with_many() {
+    let mut world = filled_with_lines(1000, 2);
+    let fill = "insert into line select o, n, 0, null from generate_series(5, 8) o, generate_series(11, 33010) n";
+    run(&mut world, fill).unwrap();
+    let lines = "from ord join line on line.o = ord.k";
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), count(distinct ord.id) {lines}"));
+    assert_eq!(&*rows[0], "134000|1000");
+    assert!(operations < 300 && sent > 0, "{operations} operations");
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), max(line.o) {lines}"));
+    assert_eq!((&*rows[0], sent), ("134000|1000", 0));
+    assert!(operations < 300, "{operations} operations");
+}
+
 /// The same of rows with any number of partners.
 #[test]
 fn a_relay_join_with_many_partners_spares_the_links_of_the_node_that_is_asked() {

@@ -261,10 +261,12 @@ impl Relaying {
     /// The row whose partners were taken a part at a time is done.
     fn leave(&mut self) {
         let Some(within) = self.within.take() else { return };
-        let source = self.sources.iter_mut().find(|source| source.node == within.node);
-        source
-            .into_iter()
-            .for_each(|source| source.go_behind(Some(&within.key)));
+        if let Some(at) = self.sources.iter().position(|source| source.node == within.node) {
+            let mut source = self.sources.remove(at);
+            source.go_behind(Some(&within.key));
+            // It may have been another node's row that was too much: that one's turn comes before this one's next row.
+            self.sources.push(source);
+        }
         self.pace = Pace::behind_much();
     }
 }

@@ -24,8 +24,8 @@ use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_protocol::grid::{
-    Answer, Body, EntriesRead, Message, Notes, Operation, Passed, RelayJoin, RelayStep, Reply, Request, RowKey, Sieve,
-    StageMessage,
+    Answer, Body, EntriesRead, EntryRow, Message, Notes, Operation, Passed, RelayJoin, RelayPart, RelayStep, Reply,
+    Request, RowKey, Sieve, StageMessage,
 };
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -240,7 +240,7 @@ impl Choices<'_> {
                 }),
             },
             16 => Operation::Relay {
-                join: self.relay_join(),
+                join: Box::new(self.relay_join()),
             },
             _ => Operation::Undo { kept: self.small() },
         }
@@ -274,9 +274,21 @@ impl Choices<'_> {
             nodes: (0..self.of(4)).map(|_| NodeId(self.small())).collect(),
             range: self.truth().then_some(range),
             rows_max: self.small(),
+            parts: (0..self.of(3)).map(|_| self.relay_part()).collect(),
             width: usize::from(self.of(9)),
             steps: (0..self.of(4)).map(|_| self.relay_step()).collect(),
             aggregate: self.truth().then(|| self.aggregate()),
+        }
+    }
+
+    fn relay_part(&mut self) -> RelayPart {
+        let range = KeyRange {
+            from: self.bound(),
+            to: self.bound(),
+        };
+        RelayPart {
+            range: self.truth().then_some(range),
+            has_partner: self.truth(),
         }
     }
 
@@ -290,6 +302,17 @@ impl Choices<'_> {
                 .iter()
                 .map(|term| (term.clone(), DataType::Int8))
                 .collect(),
+            has_several: self.truth(),
+            bounds: [(), ()].map(|()| {
+                let term = self.sieve().terms().first().cloned()?;
+                Some((term, DataType::Int4, self.truth()))
+            }),
+            by_entry: self.truth(),
+            entries: match self.of(3) {
+                0 => None,
+                1 => Some(EntryRow::InContent),
+                _ => Some(EntryRow::Behind(vec![DataType::Int4; usize::from(self.of(4))])),
+            },
             reads: ColumnSet(u64::from(self.small())),
             columns: (0..self.of(4)).map(usize::from).collect(),
             first_slot: usize::from(self.of(9)),
@@ -340,10 +363,12 @@ impl Choices<'_> {
             12 => Answer::Groups {
                 groups: (0..self.of(5)).map(|_| self.row()).collect(),
                 reached: self.truth().then(|| self.key()),
+                has_partner: self.truth(),
             },
             13 => Answer::Joined {
                 tuples: (0..self.of(5)).map(|_| self.row()).collect(),
                 reached: self.truth().then(|| self.key()),
+                has_partner: self.truth(),
                 is_too_much: self.truth(),
             },
             14 => Answer::Entries {

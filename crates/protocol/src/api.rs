@@ -1,7 +1,9 @@
 //! What the protocol is asked and how it answers.
 
+use rubato_base::codec::{ByteReader, put_bytes};
 use rubato_base::{
-    ColumnSet, Error, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, TransactionId,
+    ColumnSet, Error, GlobalId, Key, KeyWriter, Lsn, NodeId, Result, Row, SessionId, SqlState, TableId, Timestamp,
+    TransactionId, Value, prefix_successor,
 };
 use rubato_formula::Formula;
 use std::ops::{Bound, ControlFlow};
@@ -284,6 +286,105 @@ impl KeyRange {
                 to: self.to.clone(),
             },
         }
+    }
+
+    /// The keys that start with `prefix`.
+    pub fn of_prefix(prefix: &[u8]) -> KeyRange {
+        if prefix.is_empty() {
+            return KeyRange::WHOLE;
+        }
+        KeyRange {
+            from: Bound::Included(Key::from_bytes(prefix)),
+            to: prefix_successor(prefix).map_or(Bound::Unbounded, Bound::Excluded),
+        }
+    }
+
+    /// The keys that start with `prefix` and go on with a value that is not NULL, and within these bounds if there are any, each with
+    /// whether it is included. It may be empty; `None`: it surely is.
+    pub fn between(prefix: &[u8], low: Option<(&Value, bool)>, high: Option<(&Value, bool)>) -> Option<KeyRange> {
+        let with = |value: &Value| {
+            let mut writer = KeyWriter::from_prefix(prefix);
+            writer.push(value);
+            writer.finish()
+        };
+        let behind = |value: &Value| prefix_successor(with(value).as_bytes());
+        let from = match low {
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => Bound::Included(Key::from_bytes(prefix)),
+            Some((value, true)) => Bound::Included(with(value)),
+            Some((value, false)) => Bound::Included(behind(value)?),
+        };
+        // NULLs stand behind every value and satisfy no comparison.
+        let to = match high {
+            None => Some(with(&Value::Null)),
+            Some((value, true)) => behind(value),
+            Some((value, false)) => Some(with(value)),
+        };
+        let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+        Some(KeyRange { from, to })
+    }
+
+    /// The keys that are in both; it may be empty.
+    pub fn and(self, other: &KeyRange) -> KeyRange {
+        let (Bound::Included(from) | Bound::Excluded(from)) = &other.from else {
+            return self.and_below(&other.to);
+        };
+        let is_higher = match &self.from {
+            Bound::Unbounded => true,
+            Bound::Included(own) => own <= from,
+            Bound::Excluded(own) => own < from,
+        };
+        let from = if is_higher { other.from.clone() } else { self.from };
+        KeyRange { from, to: self.to }.and_below(&other.to)
+    }
+
+    fn and_below(self, end: &Bound<Key>) -> KeyRange {
+        let (Bound::Included(to) | Bound::Excluded(to)) = end else {
+            return self;
+        };
+        let is_lower = match &self.to {
+            Bound::Unbounded => true,
+            Bound::Included(own) => own >= to,
+            Bound::Excluded(own) => own > to,
+        };
+        let to = if is_lower { end.clone() } else { self.to };
+        KeyRange { from: self.from, to }
+    }
+
+    /// Appends it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for bound in [&self.from, &self.to] {
+            match bound {
+                Bound::Unbounded => out.push(0),
+                Bound::Included(key) => {
+                    out.push(1);
+                    put_bytes(out, key.as_bytes());
+                }
+                Bound::Excluded(key) => {
+                    out.push(2);
+                    put_bytes(out, key.as_bytes());
+                }
+            }
+        }
+    }
+
+    /// Reads what [`KeyRange::encode`] wrote. XX001 for anything else.
+    pub fn decode(reader: &mut ByteReader<'_>) -> Result<KeyRange> {
+        let mut bound = || {
+            Ok(match reader.u8()? {
+                0 => Bound::Unbounded,
+                1 => Bound::Included(Key::from_bytes(reader.bytes()?)),
+                2 => Bound::Excluded(Key::from_bytes(reader.bytes()?)),
+                _ => {
+                    let message = "damaged data: an unknown end of a range";
+                    return Err(Error::new(SqlState::DATA_CORRUPTED, message));
+                }
+            })
+        };
+        Ok(KeyRange {
+            from: bound()?,
+            to: bound()?,
+        })
     }
 }
 

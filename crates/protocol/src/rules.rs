@@ -147,6 +147,8 @@ rules! {
         "A session's transaction can become a branch while it runs: the coordinator asks what it did there before it prepares."
     P11 "P-11" false "grid/relay.rs"
         "What a branch is passed on by others it takes when it has one piece of each; what it makes of that is an answer like any other."
+    P12 "P-12" false "grid/relay/part.rs"
+        "Of a row with more partners than may travel a round is of those behind a key; the coordinator alone knows where it stands."
     D1 "D-1" true "grid/participant.rs"
         "A commit is acknowledged when its record is durable."
     D2 "D-2" true "read.rs"

@@ -444,6 +444,11 @@ impl Whereabouts for Layout {
         self.laid.get(&storage)?.encode()
     }
 
+    fn lies_by(&self, storage: TableId, columns: usize) -> bool {
+        let lying = self.laid.get(&storage).and_then(Lying::columns);
+        lying.is_some_and(|(before, _)| before.len() < columns)
+    }
+
     fn copies(&self, storage: TableId) -> &[Option<NodeId>] {
         self.copied.get(&storage).map_or(&[], Vec::as_slice)
     }

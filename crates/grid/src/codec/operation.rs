@@ -6,7 +6,6 @@ use rubato_base::{ColumnSet, Error, Key, Result, Row, TableId};
 use rubato_formula::{Formula, PartialAggregate, RowBounds};
 use rubato_protocol::grid::{Answer, EntriesRead, Operation, Passed, RelayJoin, SEVERAL_MAX, Sieve};
 use rubato_protocol::{BlindUpdate, KeyRange};
-use std::ops::Bound;
 
 /// Several operations, and their answers: in neither is another of its kind.
 const SEVERAL: u8 = 17;
@@ -46,29 +45,6 @@ fn read_place(reader: &mut ByteReader<'_>) -> Result<(TableId, Key)> {
     Ok((TableId(reader.u32()?), read_key(reader)?))
 }
 
-fn put_bound(out: &mut Vec<u8>, bound: &Bound<Key>) {
-    match bound {
-        Bound::Unbounded => out.push(0),
-        Bound::Included(key) => {
-            out.push(1);
-            put_key(out, key);
-        }
-        Bound::Excluded(key) => {
-            out.push(2);
-            put_key(out, key);
-        }
-    }
-}
-
-fn read_bound(reader: &mut ByteReader<'_>) -> Result<Bound<Key>> {
-    Ok(match reader.u8()? {
-        0 => Bound::Unbounded,
-        1 => Bound::Included(read_key(reader)?),
-        2 => Bound::Excluded(read_key(reader)?),
-        _ => return Err(damaged("an unknown end of a range")),
-    })
-}
-
 pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
     match operation {
         Operation::Read { table, key, columns } => {
@@ -78,8 +54,7 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
         Operation::Scan { table, range, columns } => {
             out.push(2);
             put_u32(out, table.0);
-            put_bound(out, &range.from);
-            put_bound(out, &range.to);
+            range.encode(out);
             put_columns(out, *columns);
         }
         Operation::Page {
@@ -92,8 +67,7 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
         } => {
             out.push(10);
             put_u32(out, table.0);
-            put_bound(out, &range.from);
-            put_bound(out, &range.to);
+            range.encode(out);
             out.push(u8::from(*reverse) | (u8::from(columns.is_some()) << 1));
             put_columns(out, columns.unwrap_or(ColumnSet::EMPTY));
             put_u32(out, *rows_max);
@@ -114,8 +88,7 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
         } => {
             out.push(18);
             put_u32(out, table.0);
-            put_bound(out, &range.from);
-            put_bound(out, &range.to);
+            range.encode(out);
             put_columns(out, *columns);
             sieve.encode(out);
             aggregate.encode(out);
@@ -162,11 +135,6 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
         }
         Operation::Relay { join } => {
             out.push(19);
-            let whole = KeyRange::WHOLE;
-            let range = join.range.as_ref();
-            put_bool(out, range.is_some());
-            put_bound(out, &range.unwrap_or(&whole).from);
-            put_bound(out, &range.unwrap_or(&whole).to);
             join.encode(out);
         }
         Operation::Settle => out.push(8),
@@ -224,10 +192,7 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
         2 => {
             return Ok(Operation::Scan {
                 table: TableId(reader.u32()?),
-                range: KeyRange {
-                    from: read_bound(reader)?,
-                    to: read_bound(reader)?,
-                },
+                range: KeyRange::decode(reader)?,
                 columns: read_columns(reader)?,
             });
         }
@@ -236,7 +201,10 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
         10 => return read_page_operation(reader),
         13..=16 => return read_definition(tag, reader),
         18 => return read_aggregate_operation(reader),
-        19 => return read_relay_operation(reader),
+        19 => {
+            let join = Box::new(RelayJoin::decode(reader)?);
+            return Ok(Operation::Relay { join });
+        }
         20 => return read_entries_operation(reader),
         1 | 3..=7 | 11 | 12 => {}
         _ => return Err(damaged("an unknown operation")),
@@ -320,10 +288,7 @@ fn read_definition(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
 
 fn read_page_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     let table = TableId(reader.u32()?);
-    let range = KeyRange {
-        from: read_bound(reader)?,
-        to: read_bound(reader)?,
-    };
+    let range = KeyRange::decode(reader)?;
     let how = reader.u8()?;
     if how > 3 {
         return Err(damaged("an unknown way through a range"));
@@ -346,16 +311,6 @@ fn read_entries_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     };
     let read = Box::new(EntriesRead::decode_rest(page, reader)?);
     Ok(Operation::Entries { read })
-}
-
-fn read_relay_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
-    let has_range = read_bool(reader)?;
-    let range = KeyRange {
-        from: read_bound(reader)?,
-        to: read_bound(reader)?,
-    };
-    let join = RelayJoin::decode(reader, has_range.then_some(range))?;
-    Ok(Operation::Relay { join })
 }
 
 /// Tags of what participants say to each other, beside those of requests and replies.
@@ -399,10 +354,7 @@ pub(super) fn read_passed(tag: u8, reader: &mut ByteReader<'_>) -> Result<Passed
 fn read_aggregate_operation(reader: &mut ByteReader<'_>) -> Result<Operation> {
     Ok(Operation::Aggregate {
         table: TableId(reader.u32()?),
-        range: KeyRange {
-            from: read_bound(reader)?,
-            to: read_bound(reader)?,
-        },
+        range: KeyRange::decode(reader)?,
         columns: read_columns(reader)?,
         sieve: Sieve::decode(reader)?,
         aggregate: PartialAggregate::decode(reader)?,
@@ -477,8 +429,13 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
                 row.iter().for_each(|row| put_row(out, row));
             }
         }
-        Answer::Groups { groups, reached } => {
+        Answer::Groups {
+            groups,
+            reached,
+            has_partner,
+        } => {
             out.push(if reached.is_none() { 15 } else { 14 });
+            put_bool(out, *has_partner);
             put_length(out, groups.len());
             groups.iter().for_each(|group| put_row(out, group));
             reached.iter().for_each(|key| put_key(out, key));
@@ -486,10 +443,12 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
         Answer::Joined {
             tuples,
             reached,
+            has_partner,
             is_too_much,
         } => {
             out.push(if reached.is_none() { 17 } else { 16 });
             put_bool(out, *is_too_much);
+            put_bool(out, *has_partner);
             put_length(out, tuples.len());
             tuples.iter().for_each(|tuple| put_row(out, tuple));
             reached.iter().for_each(|key| put_key(out, key));
@@ -550,11 +509,13 @@ fn read_single_answer(tag: u8, reader: &mut ByteReader<'_>) -> Result<Answer> {
             rows: read_rows_of_entries(reader)?,
         },
         tag @ (14 | 15) => Answer::Groups {
+            has_partner: read_bool(reader)?,
             groups: read_groups(reader)?,
             reached: (tag == 14).then(|| read_key(reader)).transpose()?,
         },
         tag @ (16 | 17) => Answer::Joined {
             is_too_much: read_bool(reader)?,
+            has_partner: read_bool(reader)?,
             tuples: read_groups(reader)?,
             reached: (tag == 16).then(|| read_key(reader)).transpose()?,
         },

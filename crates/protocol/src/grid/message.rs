@@ -252,7 +252,7 @@ pub enum Operation {
     /// This node's part of a join that goes from node to node: [`Answer::Joined`], or [`Answer::Groups`] of what came out of it.
     Relay {
         /// The join.
-        join: RelayJoin,
+        join: Box<RelayJoin>,
     },
     /// Wait until the branch follows nobody: [`Answer::Settled`].
     Settle,
@@ -313,15 +313,20 @@ pub enum Answer {
     Groups {
         /// Of each its keys, then what its aggregates have seen.
         groups: Vec<Row>,
-        /// The last key that was looked at, of a join that of its first table; `None`: there are no more in the range.
+        /// The last key that was looked at, of a join as in [`Answer::Joined`]; `None`: there are no more in the range.
         reached: Option<Key>,
+        /// Of a join, as in [`Answer::Joined`].
+        has_partner: bool,
     },
     /// Joined tuples.
     Joined {
         /// The tuples.
         tuples: Vec<Row>,
-        /// The last key of this node's part of the first table that was looked at; `None`: there are no more.
+        /// The last key of this node's part of the first table that was looked at, or of a table that the round is of a part of; `None`:
+        /// there are no more.
         reached: Option<Key>,
+        /// Among the rows of that part there was a partner.
+        has_partner: bool,
         /// Nothing counts of what all nodes have answered: it would have been too much, or another node has failed.
         is_too_much: bool,
     },
@@ -438,14 +443,21 @@ impl Answer {
             Answer::Joined {
                 tuples,
                 reached,
+                has_partner,
                 is_too_much,
             } => {
                 sketch.number(14 + u64::from(reached.is_none()) + 2 * u64::from(*is_too_much));
+                sketch.number(u64::from(*has_partner));
                 tuples.iter().for_each(|tuple| sketch.row(Some(tuple)));
                 reached.iter().for_each(|key| sketch.bytes(key.as_bytes()));
             }
-            Answer::Groups { groups, reached } => {
+            Answer::Groups {
+                groups,
+                reached,
+                has_partner,
+            } => {
                 sketch.number(12 + u64::from(reached.is_none()));
+                sketch.number(u64::from(*has_partner));
                 groups.iter().for_each(|group| sketch.row(Some(group)));
                 reached.iter().for_each(|key| sketch.bytes(key.as_bytes()));
             }

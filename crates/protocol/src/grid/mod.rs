@@ -44,7 +44,8 @@ pub use message::{
 };
 pub use participant::Participant;
 pub use relay::{
-    Passed, Pieces, RELAY_BYTES_MAX, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayStep, RelayWork, RouteOf,
+    EntryRow, Passed, Pieces, RELAY_BYTES_MAX, RELAY_PARTNERS_MAX, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin,
+    RelayPart, RelayStep, RelayWork, RouteOf,
 };
 pub use run::SILENT_ROUNDS_MAX;
 pub use sieve::Sieve;

@@ -308,6 +308,7 @@ fn groups(
             ScanEnd::Exhausted => None,
             ScanEnd::Stopped(last) => Some(last),
         },
+        has_partner: false,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Joins that go from node to node, over a network that loses, doubles and delays messages.
 
+mod partners;
+
 use crate::site::*;
 use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, Lsn, NodeId, Row, TableId, Timestamp, Value};
 use rubato_formula::{
@@ -17,6 +19,8 @@ use std::ops::Bound;
 const ITEM: TableId = TableId(1);
 /// Columns: id, v.
 const PART: TableId = TableId(2);
+/// Columns: the id of a part, which its rows lie by, a number, and the id of an item. The key is the first two.
+const PIECE: TableId = TableId(3);
 const NODES: u32 = 3;
 const ITEMS: i32 = 30;
 
@@ -30,7 +34,7 @@ type NodeOfKey = Box<dyn Fn(&[u8]) -> Option<NodeId>>;
 fn route_of(places: &[u8]) -> Option<NodeOfKey> {
     let table = TableId(u32::from(*places.first()?));
     Some(Box::new(move |bytes| {
-        let id = (-ITEMS..=ITEMS).find(|id| key(*id).as_bytes() == bytes)?;
+        let id = (-ITEMS..=ITEMS).find(|id| bytes.starts_with(key(*id).as_bytes()))?;
         Some(node_of(table, id))
     }))
 }
@@ -40,6 +44,10 @@ fn join(round: u32) -> RelayJoin {
         table,
         places: Vec::new(),
         key: Vec::new(),
+        has_several: false,
+        bounds: [None, None],
+        by_entry: false,
+        entries: None,
         reads: ColumnSet::ALL,
         columns: vec![0, 1],
         first_slot,
@@ -52,6 +60,7 @@ fn join(round: u32) -> RelayJoin {
         nodes: (0..NODES).map(NodeId).collect(),
         range: Some(KeyRange::WHOLE),
         rows_max: 100,
+        parts: Vec::new(),
         width: 4,
         steps: vec![
             step(ITEM, 0),
@@ -88,6 +97,7 @@ impl Grid {
                     database.replay(Timestamp(1), table, &key(id), change).expect("a row");
                 }
             }
+            partners::fill(NodeId(node), &mut database);
             let mut participant = Participant::new(NodeId(node), &mut database, tick(2));
             participant.route_by(route_of);
             (participant, CountingLog::default(), database)
@@ -176,7 +186,9 @@ impl Grid {
 
     fn relay(&mut self, global: GlobalId, join: &RelayJoin) -> Vec<Answer> {
         for node in 0..NODES {
-            let operation = Operation::Relay { join: join.clone() };
+            let operation = Operation::Relay {
+                join: Box::new(join.clone()),
+            };
             assert!(self.coordinator.operate(global, NodeId(node), operation));
         }
         let told = self.hear(NODES as usize).into_iter();
@@ -357,7 +369,9 @@ fn of_pieces_few_are_needed() {
     let mut grid = Grid::new(0);
     let global = grid.begin();
     for node in 0..NODES {
-        let operation = Operation::Relay { join: join(1) };
+        let operation = Operation::Relay {
+            join: Box::new(join(1)),
+        };
         assert!(grid.coordinator.operate(global, NodeId(node), operation));
     }
     let mut passed = 0;
@@ -443,7 +457,9 @@ fn a_node_that_is_silent_ends_the_transaction() {
     let mut grid = Grid::new(0);
     let global = grid.begin();
     for node in 0..NODES {
-        let operation = Operation::Relay { join: join(1) };
+        let operation = Operation::Relay {
+            join: Box::new(join(1)),
+        };
         assert!(grid.coordinator.operate(global, NodeId(node), operation));
     }
     for _ in 0..SILENT_ROUNDS_MAX + 2 {

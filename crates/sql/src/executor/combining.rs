@@ -236,7 +236,7 @@ impl Combining {
             }
             Some(node) => context.database.ask(node, operation)?,
         };
-        let Answer::Groups { groups, reached } = answer else {
+        let Answer::Groups { groups, reached, .. } = answer else {
             return Err(Error::internal("another node answered with no groups").into());
         };
         let rest = &mut self.sources[at].rest;

@@ -5,12 +5,12 @@
 //! any check, so that it does not matter how the rows came to have the values, and checking once more than needed does no harm.
 
 use super::constraints::unique_violation;
-use super::keys::{entry_prefix, prefix_range};
+use super::keys::entry_prefix;
 use super::referential::{Direction, Task, refuse_if_referred};
 use super::{ExecutionContext, Limits};
 use crate::catalog::{Catalog, Deferral, RelationName, Table};
 use rubato_base::{ColumnSet, Error, Result, SqlState, Value};
-use rubato_protocol::{Outcome, ScanEnd, Stop};
+use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -366,7 +366,7 @@ pub(crate) fn is_shared(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<bool> {
     let prefix = entry_prefix(table, &table.indexes[index], values)?;
-    let mut rest = prefix_range(prefix.as_bytes());
+    let mut rest = KeyRange::of_prefix(prefix.as_bytes());
     let mut entries = 0;
     let (database, transaction) = (&mut context.database, context.transaction);
     let storage = table.indexes[index].id;

@@ -11,7 +11,6 @@ use crate::plan::ElementsAccess;
 use rubato_base::datetime::TimeZone;
 use rubato_base::{
     ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Numeric, Result, Row, RowRef, SqlState, Value,
-    prefix_successor,
 };
 use rubato_formula::{EvalContext, Expr, Tuple};
 use rubato_protocol::KeyRange;
@@ -239,21 +238,6 @@ pub(crate) fn element_keys<T: Tuple + ?Sized>(
     keys.sort_unstable();
     keys.dedup();
     Ok(keys)
-}
-
-/// The keys that start with `prefix`.
-pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
-    if prefix.is_empty() {
-        return KeyRange::WHOLE;
-    }
-    KeyRange {
-        from: Bound::Included(Key::from_bytes(prefix)),
-        to: before_successor(prefix),
-    }
-}
-
-fn before_successor(prefix: &[u8]) -> Bound<Key> {
-    prefix_successor(prefix).map_or(Bound::Unbounded, Bound::Excluded)
 }
 
 /// Whether `key` lies in the range.

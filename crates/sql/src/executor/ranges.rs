@@ -1,11 +1,11 @@
 //! The ranges of keys that an access is.
 
 use super::bounds::{End, end};
-use super::keys::{in_range, key_types, prefix_range, push_key_value};
+use super::keys::{in_range, key_types, push_key_value};
 use super::{ExecutionContext, Held, Limits};
 use crate::catalog::Table;
 use crate::plan::{Alternative, Bounds, KeyPart, RangeAccess, RangesAccess};
-use rubato_base::{ColumnType, DataType, Error, Key, KeyWriter, Result, Value, prefix_successor};
+use rubato_base::{ColumnType, DataType, Error, Key, KeyWriter, Result, Value};
 use rubato_formula::{EvalContext, Expr, Tuple, like_prefix};
 use rubato_protocol::KeyRange;
 use std::cmp::Ordering;
@@ -194,41 +194,22 @@ fn extended(prefixes: &[Key], values: &[Value], column_type: ColumnType, is_want
 /// The keys that start with `prefix` and go on within `span`; `None` if there are none. Half open: with its first key, without the
 /// one behind its last.
 fn range_of(prefix: &[u8], span: &Span) -> Option<KeyRange> {
-    let with = |value: &Value| {
-        let mut writer = KeyWriter::from_prefix(prefix);
-        writer.push(value);
-        writer.finish()
-    };
-    let behind = |key: &Key| prefix_successor(key.as_bytes());
-    let (from, to) = match span {
-        Span::All => return Some(prefix_range(prefix)),
+    let range = match span {
+        Span::All => return Some(KeyRange::of_prefix(prefix)),
         Span::Text(text) => {
-            let whole = with(&Value::text(text.as_str()));
+            let mut writer = KeyWriter::from_prefix(prefix);
+            writer.push(&Value::text(text.as_str()));
+            let whole = writer.finish();
             // Without the end of the text.
-            let begun = Key::from_bytes(&whole.as_bytes()[..whole.as_bytes().len() - 1]);
-            let to = behind(&begun);
-            (Some(begun), to)
+            KeyRange::of_prefix(&whole.as_bytes()[..whole.as_bytes().len() - 1])
         }
-        Span::Between(low, high) => {
-            let from = match low {
-                None => Some(Key::from_bytes(prefix)).filter(|_| !prefix.is_empty()),
-                Some((value, true)) => Some(with(value)),
-                Some((value, false)) => Some(behind(&with(value))?),
-            };
-            // NULLs stand behind every value and satisfy no comparison.
-            let to = match high {
-                None => Some(with(&Value::Null)),
-                Some((value, true)) => behind(&with(value)),
-                Some((value, false)) => Some(with(value)),
-            };
-            (from, to)
-        }
-    };
-    let range = KeyRange {
-        from: from.map_or(Bound::Unbounded, Bound::Included),
-        to: to.map_or(Bound::Unbounded, Bound::Excluded),
+        Span::Between(low, high) => KeyRange::between(prefix, value_of(low), value_of(high))?,
     };
     (!is_empty(&range)).then_some(range)
+}
+
+fn value_of(end: &Option<(Value, bool)>) -> Option<(&Value, bool)> {
+    end.as_ref().map(|(value, is_included)| (value, *is_included))
 }
 
 fn lower(range: &KeyRange) -> Option<&Key> {

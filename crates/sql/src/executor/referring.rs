@@ -2,7 +2,7 @@
 //! or else by one scan of the referring table for all values at once. Goes on in slices.
 
 use super::ExecutionContext;
-use super::keys::{entry_target, prefix_range};
+use super::keys::entry_target;
 use super::referential::{prefix_key, prefix_order};
 use super::sorting::FixedHasher;
 use crate::catalog::{ForeignKey, Index, Table};
@@ -157,7 +157,7 @@ fn look_up(
     let range = match rest {
         Some(rest) => rest,
         None => match prefix_key(child, key_columns, &path.order, &gone.values) {
-            Some(prefix) => prefix_range(prefix.as_bytes()),
+            Some(prefix) => KeyRange::of_prefix(prefix.as_bytes()),
             None => return Ok(None),
         },
     };

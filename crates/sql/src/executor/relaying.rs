@@ -2,25 +2,23 @@
 //! only what comes out at the end comes here, or groups of it. See `rubato_protocol::grid::RelayJoin` and decision 0037.
 
 mod beside;
+mod rounds;
+mod steps;
 
 use super::ExecutionContext;
 use super::aggregation::Aggregation;
 use super::batch::Batch;
 use super::combining::partial;
-use super::keys::key_value;
 use super::ranges::{access_range, access_ranges};
-use super::sieving::is_sent;
 use crate::catalog::{Spread, SpreadWay, Table};
 use crate::plan::{Access, AggregatePlan, JoinKind, Relation, SelectPlan, Step};
-use crate::planner::flatten;
-use rubato_base::{DataType, Error, NodeId, Row, TableId};
-use rubato_formula::{EvalContext, Expr, OUTER_BASE, PartialAggregate};
-use rubato_protocol::grid::{Answer, Operation, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayStep};
+use rounds::{Pace, Source, Within};
+use rubato_base::{NodeId, Row};
+use rubato_formula::{EvalContext, Expr, PartialAggregate};
+use rubato_protocol::grid::{RELAY_STEPS_MAX, RelayStep};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::collections::VecDeque;
-
-/// By how much fewer rows are asked for where what all nodes would have sent was too much.
-const SMALLER: u32 = 8;
+use steps::{Stored, sent, sent_terms, steps_of, width_of};
 
 /// A relay join under way.
 #[derive(Debug)]
@@ -28,22 +26,18 @@ pub(crate) struct Relaying {
     steps: Vec<RelayStep>,
     /// What nodes make of the tuples that come out.
     aggregate: Option<PartialAggregate>,
+    /// Slots of a tuple, without those for keys on the way.
     width: usize,
     sources: Vec<Source>,
     /// All partners of a row are on its own node: each does its part alone.
     is_beside: bool,
-    rows_max: u32,
+    pace: Pace,
+    /// The row of the first table whose partners are taken a part at a time.
+    within: Option<Within>,
     /// The round that was asked for.
     round: Option<u32>,
     /// What has come and was not given: tuples, or groups of them.
     rows: VecDeque<Row>,
-}
-
-/// What one node has still to read of the first table.
-#[derive(Debug)]
-struct Source {
-    node: NodeId,
-    rest: VecDeque<KeyRange>,
 }
 
 /// How a plan's tables are joined from node to node.
@@ -71,7 +65,15 @@ pub(crate) fn relay_way(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Op
         }
         None => context.database.relay_nodes(tables.iter().map(|table| table.id))?.len(),
     };
-    let is_relayed = nodes > 1 && steps_of(plan, &|_| Some(Vec::new()), context.evaluation).is_some();
+    let places = |stored: &Stored<'_>, columns| {
+        let lies_so = match (stored.table.laid(), stored.index) {
+            (Some(_), None) => stored.table.spread_place() < columns,
+            (Some(_), Some(_)) => columns > 0,
+            (None, _) => context.database.lies_by(stored.id(), columns),
+        };
+        (lies_so || stored.is_row(columns)).then(Vec::new)
+    };
+    let is_relayed = nodes > 1 && steps_of(plan, &places, context.evaluation).is_some();
     is_relayed.then(|| RelayWay {
         nodes,
         makes_groups: groups_of(plan, context.evaluation).is_some(),
@@ -88,7 +90,8 @@ fn tables_of(plan: &SelectPlan) -> Option<Vec<&Table>> {
     let reaches = |(place, step): (usize, &Step)| match &step.access {
         Access::Point(_) => place > 0,
         Access::Full { .. } => place == 0,
-        Access::Range(access) => place == 0 && access.index.is_none(),
+        Access::Range(access) if place > 0 => !access.reverse && !access.prefix.is_empty(),
+        Access::Range(access) => access.index.is_none(),
         Access::Ranges(access) => place == 0 && access.index.is_none(),
         _ => false,
     };
@@ -106,108 +109,12 @@ fn table_of(step: &Step) -> Option<&Table> {
     }
 }
 
-/// What nodes do with each table, if they can do all of it.
-fn steps_of(
-    plan: &SelectPlan,
-    places: &dyn Fn(TableId) -> Option<Vec<u8>>,
-    evaluation: &EvalContext<'_>,
-) -> Option<Vec<RelayStep>> {
-    let mut steps = Vec::new();
-    for step in &plan.steps {
-        let table = table_of(step)?;
-        let conditions = sent_terms(step.condition.as_ref(), evaluation)?;
-        let conditions_after = sent_terms(step.filter_after.as_ref(), evaluation)?;
-        let (key, places) = match &step.access {
-            Access::Point(expressions) => (key_of(plan, table, expressions, evaluation)?, places(table.id)?),
-            _ => (Vec::new(), Vec::new()),
-        };
-        steps.push(RelayStep {
-            table: table.id,
-            places,
-            key,
-            reads: step.reads,
-            columns: step.columns.clone(),
-            first_slot: step.first_slot,
-            conditions,
-            keeps_all: step.join == JoinKind::Left,
-            conditions_after,
-        });
-    }
-    Some(steps)
-}
-
 /// The groups that nodes make of the tuples of the last step, if they can do all of it, and what these have to satisfy beside the steps'
 /// conditions.
 fn groups_of(plan: &SelectPlan, evaluation: &EvalContext<'_>) -> Option<(PartialAggregate, Vec<Expr>)> {
     let sent = |expr: &Expr| sent(expr, evaluation);
     let aggregate = partial(plan.aggregate.as_ref()?, &sent)?;
     Some((aggregate, sent_terms(plan.filter.as_ref(), evaluation)?))
-}
-
-/// The terms of a condition, if other nodes can evaluate all of them.
-fn sent_terms(condition: Option<&Expr>, evaluation: &EvalContext<'_>) -> Option<Vec<Expr>> {
-    let terms = flatten(condition.into_iter().cloned().collect());
-    terms.iter().map(|term| sent(term, evaluation)).collect()
-}
-
-/// An expression over tuples as other nodes can evaluate it.
-fn sent(expr: &Expr, evaluation: &EvalContext<'_>) -> Option<Expr> {
-    let mut is_own = true;
-    expr.walk(&mut |node| is_own &= !matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
-    is_own.then(|| expr.bind_stable(evaluation)).filter(is_sent)
-}
-
-/// The key of a partner, where its columns have values of the types of what they are compared with.
-fn key_of(
-    plan: &SelectPlan,
-    table: &Table,
-    expressions: &[Expr],
-    evaluation: &EvalContext<'_>,
-) -> Option<Vec<(Expr, DataType)>> {
-    if expressions.len() != table.primary_key.len() {
-        return None;
-    }
-    let part = |(expr, column): (&Expr, &usize)| {
-        let column_type = table.key_type(*column);
-        let own = as_value(column_type.data_type);
-        match sent(expr, evaluation)? {
-            Expr::Literal(value) => {
-                let value = key_value(column_type, &value).filter(|value| value.data_type() == own)?;
-                Some((Expr::Literal(value.into_owned()), own))
-            }
-            other => {
-                let slots = |slot| slot_type(plan, slot).unwrap_or(DataType::Unknown);
-                let given = as_value(other.data_type(&slots, &|_| DataType::Unknown));
-                is_alike(given, own).then_some((other, own))
-            }
-        }
-    };
-    expressions.iter().zip(&table.primary_key).map(part).collect()
-}
-
-fn slot_type(plan: &SelectPlan, slot: usize) -> Option<DataType> {
-    plan.steps.iter().find_map(|step| {
-        let column = step.columns.get(slot.checked_sub(step.first_slot)?)?;
-        Some(table_of(step)?.columns.get(*column)?.column_type.data_type)
-    })
-}
-
-/// The type that values of a type say they have.
-fn as_value(data_type: DataType) -> DataType {
-    match data_type {
-        DataType::Varchar => DataType::Text,
-        other => other,
-    }
-}
-
-/// Whether a value of one type is the value of a key of the other as it is, or is a whole number of another size.
-fn is_alike(value: DataType, key: DataType) -> bool {
-    let is_whole = |data_type| matches!(data_type, DataType::Int2 | DataType::Int4 | DataType::Int8);
-    let is_plain = matches!(
-        key,
-        DataType::Text | DataType::Uuid | DataType::Date | DataType::Timestamp | DataType::TimestampTz | DataType::Bool
-    );
-    (is_whole(value) && is_whole(key)) || (is_plain && value == key)
 }
 
 impl Relaying {
@@ -220,7 +127,10 @@ impl Relaying {
         let Some(nodes) = context.database.relay_nodes(tables.iter().map(|table| table.id)) else {
             return Ok(None);
         };
-        let places = |storage| context.database.places(storage);
+        let places = |stored: &Stored<'_>, columns| {
+            let lies_so = stored.is_row(columns) || context.database.lies_by(stored.id(), columns);
+            lies_so.then(|| context.database.places(stored.id()))?
+        };
         let Some(mut steps) = steps_of(plan, &places, context.evaluation) else {
             return Ok(None);
         };
@@ -258,14 +168,14 @@ impl Relaying {
             aggregate = Some(groups);
             last.conditions_after.extend(terms);
         }
-        let width = steps.iter().map(|step| step.first_slot + step.columns.len()).max();
         Ok(Some(Relaying {
             steps,
             aggregate,
-            width: width.unwrap_or(0),
+            width: width_of(plan),
             sources,
             is_beside,
-            rows_max: RELAY_ROWS_MAX,
+            pace: Pace::default(),
+            within: None,
             round: None,
             rows: VecDeque::new(),
         }))
@@ -299,7 +209,7 @@ impl Relaying {
         }
     }
 
-    /// Whether all rows of the first table have been read.
+    /// Whether all rows of the first table have been read, and all their partners.
     fn is_over(&self) -> bool {
         self.sources.iter().all(|source| source.rest.is_empty())
     }
@@ -326,58 +236,6 @@ impl Relaying {
                 outcome => outcome?,
             }
         }
-        Ok(())
-    }
-
-    /// Has all nodes go on, each with its next rows. All are asked at once.
-    fn go_round(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        let round = *self.round.get_or_insert_with(|| context.database.next_round());
-        if self.is_beside {
-            self.sources.retain(|source| !source.rest.is_empty());
-        }
-        let nodes: Vec<NodeId> = self.sources.iter().map(|source| source.node).collect();
-        let (mut wait, mut answers, mut is_complete) = (None, Vec::with_capacity(nodes.len()), true);
-        for source in &self.sources {
-            let join = RelayJoin {
-                round,
-                nodes: match self.is_beside {
-                    true => vec![source.node],
-                    false => nodes.clone(),
-                },
-                range: source.rest.front().cloned(),
-                rows_max: self.rows_max,
-                width: self.width,
-                steps: self.steps.clone(),
-                aggregate: self.aggregate.clone(),
-            };
-            match context.database.ask(source.node, Operation::Relay { join }) {
-                Ok(Answer::Joined { is_too_much: true, .. }) => is_complete = false,
-                Ok(Answer::Joined { tuples, reached, .. }) if !self.makes_groups() => answers.push((tuples, reached)),
-                Ok(Answer::Groups { groups, reached }) if self.makes_groups() => answers.push((groups, reached)),
-                Ok(_) => return Err(Error::internal("another node answered with something else").into()),
-                Err(Stop::Wait(own)) => wait = Some(own),
-                Err(stop) => return Err(stop),
-            }
-        }
-        if let Some(wait) = wait {
-            return Err(Stop::Wait(wait));
-        }
-        self.round = None;
-        if !is_complete {
-            if self.rows_max == 1 {
-                return Err(Error::internal("a node has failed in a relay join and has not said how").into());
-            }
-            self.rows_max = (self.rows_max / SMALLER).max(1);
-            return Ok(());
-        }
-        for (source, (rows, reached)) in self.sources.iter_mut().zip(answers) {
-            self.rows.extend(rows);
-            if let (Some(range), Some(reached)) = (source.rest.pop_front(), reached) {
-                source.rest.push_front(range.rest_behind(&reached, false));
-            }
-        }
-        // As much as has come was looked at, at least.
-        context.spend(self.sources.len() as u64);
         Ok(())
     }
 }

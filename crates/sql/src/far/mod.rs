@@ -85,6 +85,12 @@ pub trait Whereabouts: Send + Sync {
         None
     }
 
+    /// Whether all rows whose keys are alike in so many first columns are on one node.
+    fn lies_by(&self, storage: TableId, columns: usize) -> bool {
+        let _ = (storage, columns);
+        false
+    }
+
     /// The nodes with rows of the storage, each once; `None` is this one.
     fn holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
         match self.copies(storage) {

@@ -52,6 +52,12 @@ impl Rows<'_> {
         self.far.as_ref()?.whereabouts().places(storage)
     }
 
+    /// Whether all rows whose keys are alike in so many first columns are on one node.
+    pub(crate) fn lies_by(&self, storage: TableId, columns: usize) -> bool {
+        let far = self.far.as_ref();
+        far.is_some_and(|far| far.whereabouts().lies_by(storage, columns))
+    }
+
     /// The number of the next round of a relay join in the transaction.
     pub(crate) fn next_round(&mut self) -> u32 {
         self.far.as_deref_mut().map_or(0, |far| far.next_round())

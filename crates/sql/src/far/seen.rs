@@ -1,7 +1,6 @@
 //! What a statement has come upon on other nodes, for as long as it may ask again.
 
 use super::walk::Passage;
-use rubato_base::codec::put_bytes;
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, SqlState, TableId};
 use rubato_protocol::grid::{Answer, EntriesRead, Operation, Sieve};
 use rubato_protocol::{KeyRange, Outcome, Stop};
@@ -335,15 +334,7 @@ fn groups_of(operation: &Operation) -> Option<(TableId, Key)> {
         return None;
     };
     let mut bytes = columns.0.to_le_bytes().to_vec();
-    for bound in [&range.from, &range.to] {
-        let (tag, end) = match bound {
-            Bound::Unbounded => (0, &[][..]),
-            Bound::Included(key) => (1, key.as_bytes()),
-            Bound::Excluded(key) => (2, key.as_bytes()),
-        };
-        bytes.push(tag);
-        put_bytes(&mut bytes, end);
-    }
+    range.encode(&mut bytes);
     sieve.encode(&mut bytes);
     aggregate.encode(&mut bytes);
     Some((*table, Key::from_bytes(&bytes)))

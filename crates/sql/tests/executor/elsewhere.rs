@@ -21,7 +21,12 @@ struct Scattered {
     move_on: bool,
     /// Those that are made are there already.
     takes_new: bool,
+    /// Those whose keys begin alike are on one node: so many bytes.
+    beginning: usize,
 }
+
+/// What a key that begins with a whole number begins with.
+const FIRST_NUMBER: usize = 5;
 
 /// After so many transactions that begin while rows move, new ones are made where they come to be.
 const TAKES_NEW_AFTER: u32 = 5;
@@ -29,8 +34,8 @@ const SEED: u64 = 0xcbf2_9ce4_8422_2325;
 const SEED_OF_MOVES: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Scattered {
-    fn spot(storage: TableId, key: &[u8], seed: u64) -> Option<NodeId> {
-        let node = scattered(storage.0, key, seed);
+    fn spot(&self, storage: TableId, key: &[u8], seed: u64) -> Option<NodeId> {
+        let node = scattered(storage.0, self.beginning, key, seed);
         (node != OWN).then_some(node)
     }
 }
@@ -41,7 +46,7 @@ impl Whereabouts for Scattered {
     }
 
     fn node_of(&self, storage: TableId, key: &[u8]) -> Option<NodeId> {
-        Scattered::spot(storage, key, if self.move_on { SEED_OF_MOVES } else { SEED })
+        self.spot(storage, key, if self.move_on { SEED_OF_MOVES } else { SEED })
     }
 
     fn own_node(&self) -> Option<NodeId> {
@@ -49,11 +54,17 @@ impl Whereabouts for Scattered {
     }
 
     fn places(&self, storage: TableId) -> Option<Vec<u8>> {
-        (!self.move_on).then(|| storage.0.to_le_bytes().to_vec())
+        let beginning = u8::try_from(self.beginning).unwrap_or(u8::MAX);
+        let place = storage.0.to_le_bytes().into_iter().chain([beginning]);
+        (!self.move_on).then(|| place.collect())
+    }
+
+    fn lies_by(&self, _: TableId, columns: usize) -> bool {
+        columns > 0 && self.beginning <= FIRST_NUMBER
     }
 
     fn moving(&self, storage: TableId, key: &[u8]) -> Option<Moving> {
-        let from = Scattered::spot(storage, key, SEED);
+        let from = self.spot(storage, key, SEED);
         let to = self.node_of(storage, key);
         let takes_new = self.takes_new;
         (from != to).then_some(Moving { from, to, takes_new })
@@ -65,17 +76,18 @@ impl Whereabouts for Scattered {
     }
 }
 
-fn scattered(storage: u32, key: &[u8], seed: u64) -> NodeId {
+fn scattered(storage: u32, beginning: usize, key: &[u8], seed: u64) -> NodeId {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let hash = key.iter().fold(seed ^ u64::from(storage), step);
+    let hash = key.iter().take(beginning).fold(seed ^ u64::from(storage), step);
     NodeId(((hash >> 32) % u64::from(OTHERS + 1)) as u32)
 }
 
 type NodeOfKey = Box<dyn Fn(&[u8]) -> Option<NodeId>>;
 
 fn route_of(places: &[u8]) -> Option<NodeOfKey> {
-    let storage = u32::from_le_bytes(places.try_into().ok()?);
-    Some(Box::new(move |key| Some(scattered(storage, key, SEED))))
+    let (storage, beginning) = places.split_first_chunk()?;
+    let (storage, beginning) = (u32::from_le_bytes(*storage), usize::from(*beginning.first()?));
+    Some(Box::new(move |key| Some(scattered(storage, beginning, key, SEED))))
 }
 
 /// Another node, and its branch of the transaction under way.
@@ -166,6 +178,7 @@ pub struct Elsewhere {
     #[allow(dead_code)]
     pub links: [u64; 2],
     relays_rows: bool,
+    beginning: usize,
     /// Rows that were sent, and their bytes.
     sent: [u64; 2],
     /// Tuples that other nodes have passed on to each other and to this one, and their bytes.
@@ -184,15 +197,26 @@ impl Elsewhere {
         Elsewhere::moving_after(u32::MAX)
     }
 
+    /// Rows whose keys begin with the same number, of four bytes, are on one node.
+    #[allow(dead_code)]
+    pub fn by_first_number() -> Elsewhere {
+        let mut elsewhere = Elsewhere::new();
+        elsewhere.beginning = FIRST_NUMBER;
+        elsewhere.see(true);
+        elsewhere
+    }
+
     /// Rows lie still for so many transactions, and are on their way then.
     pub fn moving_after(move_after: u32) -> Elsewhere {
         Elsewhere {
             others: (0..OTHERS).map(|_| Other::new()).collect(),
             relays_rows: true,
+            beginning: usize::from(u8::MAX),
             rows: FarRows::new(Arc::new(Scattered {
                 relays: true,
                 move_on: false,
                 takes_new: false,
+                beginning: usize::from(u8::MAX),
             })),
             ended: 0,
             move_after,
@@ -214,6 +238,7 @@ impl Elsewhere {
             relays,
             move_on: self.ended >= self.move_after,
             takes_new: self.ended >= self.move_after.saturating_add(TAKES_NEW_AFTER),
+            beginning: self.beginning,
         }));
     }
 
@@ -242,7 +267,7 @@ impl Elsewhere {
         self.go_on(here) || is_any
     }
 
-    fn begin_relay(&mut self, node: NodeId, join: RelayJoin) {
+    fn begin_relay(&mut self, node: NodeId, join: Box<RelayJoin>) {
         if node != OWN {
             (self.operations, self.messages) = (self.operations + 1, self.messages + 1);
             self.links[0] += Operation::Relay { join: join.clone() }.bytes() as u64;

@@ -354,12 +354,79 @@ fn nodes_aggregate_what_they_have_joined() {
     assert!((300..=900).contains(&sent), "{sent} tuples");
 }
 
-/// What crosses the links of the node that was asked: messages, and about how many bytes, there and back.
+/// Orders, of which each has so many lines that begin with its number, all over three nodes.
+fn filled_with_lines(orders: u32, lines: u32) -> World {
+    let mut world = World::with_engine(crate::engine());
+    world.elsewhere = Some(Elsewhere::by_first_number());
+    let made = [
+        "create table ord (id int primary key, k int, c int, note text)".to_owned(),
+        "create table line (o int, n int, v int, note text, primary key (o, n))".to_owned(),
+        format!("insert into ord select n, n, n % 10, repeat('o', 100) from generate_series(1, {orders}) n"),
+        format!(
+            "insert into line select o, n, (o + n) % 100, repeat('l', 100)
+             from generate_series(1, {orders}) o, generate_series(1, {lines}) n"
+        ),
+    ];
+    made.iter().for_each(|sql| drop(run(&mut world, sql).unwrap()));
+    world
+}
+
+/// Partners by the beginning of their keys are joined where they are.
 #[test]
-fn a_relay_join_spares_the_links_of_the_node_that_is_asked() {
-    let joined = "select count(*), sum(part.v) from item join part on part.id = item.part_id where part.v = 17";
-    let costs = [true, false].map(|relays| {
-        let mut world = filled_with_pairs(10_000);
+fn rows_go_from_node_to_node_to_any_number_of_partners() {
+    let mut world = filled_with_lines(1000, 10);
+    let lines = "from ord join line on line.o = ord.k";
+    let (rows, [operations, sent, _]) = asked(
+        &mut world,
+        &format!("select count(*), sum(line.v), max(line.note) {lines} where ord.c = 3"),
+    );
+    assert_eq!(&*rows[0], format!("1000|49500|{}", "l".repeat(100)));
+    assert_eq!((operations, sent), (2, 0));
+    let left = lines.replace(" join", " left join");
+    let (rows, [operations, sent, bytes]) = asked(
+        &mut world,
+        &format!("select ord.id, line.n {left} and line.n > 9 and line.v < 50 where ord.c = 3 order by 2, 1"),
+    );
+    assert_eq!((rows.len(), &*rows[0], &*rows[99]), (100, "3|10", "983|NULL"));
+    assert_eq!(operations, 2);
+    assert!(sent <= 100 && bytes < 40 * sent, "{bytes} bytes of {sent} tuples");
+    // More than one node looks at before others have their turn comes in smaller rounds.
+    let mut world = filled_with_lines(50, 3000);
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), sum(line.n) {lines}"));
+    assert_eq!((&*rows[0], sent), ("150000|225075000", 0));
+    assert!((4..60).contains(&operations), "{operations} operations");
+}
+
+/// Few rows with very many partners do not hold up all the others, whichever nodes they are on.
+#[test]
+fn rows_with_few_partners_do_not_wait_for_those_with_many() {
+    let mut world = filled_with_lines(1000, 2);
+    let fill = "insert into line select o, n, 0, null from generate_series(5, 8) o, generate_series(11, 33010) n";
+    run(&mut world, fill).unwrap();
+    let lines = "from ord join line on line.o = ord.k";
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), count(distinct ord.id) {lines}"));
+    assert_eq!(&*rows[0], "134000|1000");
+    assert!(operations < 300 && sent > 0, "{operations} operations");
+    let (rows, [operations, sent, _]) = asked(&mut world, &format!("select count(*), max(line.o) {lines}"));
+    assert_eq!((&*rows[0], sent), ("134000|1000", 0));
+    assert!(operations < 300, "{operations} operations");
+}
+
+/// The same of rows with any number of partners.
+#[test]
+fn a_relay_join_with_many_partners_spares_the_links_of_the_node_that_is_asked() {
+    let joined = "select count(*), sum(line.v) from ord join line on line.o = ord.k where ord.c = 3";
+    let [[questions, asked, answered], [pulled, asked_to_pull, answered_to_pull]] =
+        costs_of(|| filled_with_lines(1000, 10), joined, "1000|49500");
+    assert!(questions * 5 < pulled, "{questions} and {pulled} questions");
+    assert!((asked + answered) * 2 < asked_to_pull + answered_to_pull);
+}
+
+/// What crosses the links of the node that was asked: messages, and about how many bytes, there and back. With rows that go from node to
+/// node, and without.
+fn costs_of(filled: impl Fn() -> World, joined: &str, expected: &str) -> [[u64; 3]; 2] {
+    [true, false].map(|relays| {
+        let mut world = filled();
         let elsewhere = world.elsewhere.as_mut().expect("other nodes");
         elsewhere.see(relays);
         let counted = |world: &World| {
@@ -367,12 +434,18 @@ fn a_relay_join_spares_the_links_of_the_node_that_is_asked() {
             [elsewhere.messages, elsewhere.links[0], elsewhere.links[1]]
         };
         let before = counted(&world);
-        assert_eq!(run(&mut world, joined).unwrap().0, ["100|1700"]);
+        assert_eq!(run(&mut world, joined).unwrap().0, [expected]);
         let after = counted(&world);
         let cost: [u64; 3] = std::array::from_fn(|place| after[place] - before[place]);
         println!("relays: {relays}, questions, bytes asked and bytes answered: {cost:?}");
         cost
-    });
+    })
+}
+
+#[test]
+fn a_relay_join_spares_the_links_of_the_node_that_is_asked() {
+    let joined = "select count(*), sum(part.v) from item join part on part.id = item.part_id where part.v = 17";
+    let costs = costs_of(|| filled_with_pairs(10_000), joined, "100|1700");
     let [[questions, ..], [pulled, ..]] = costs;
     assert!(questions * 5 < pulled, "{costs:?}");
     let bytes = costs.map(|[_, asked, answered]| asked + answered);

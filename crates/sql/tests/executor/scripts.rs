@@ -32,6 +32,10 @@ macro_rules! scripts {
                 // Other nodes hear of a new column when it is committed: it cannot be worked with before.
                 if stringify!($name) != "alter" {
                     run_script(script, rows_left, Beside::Nodes);
+                    // Its tables are joined by the beginnings of keys that lie so.
+                    if stringify!($name) == "relayed" {
+                        run_script(script, rows_left, Beside::NodesByFirstNumber);
+                    }
                     // There they may be on their way to others: some are where they were, and some where they come to be.
                     for move_after in [5, 20] {
                         run_script(script, rows_left, Beside::Moving { move_after });
@@ -116,7 +120,9 @@ pub enum Beside {
     Branches(Lot),
     /// Other nodes that have most of the rows.
     Nodes,
-    /// The same, and after so many statements rows are on their way to others.
+    /// The same, with rows on one node whose keys begin with the same number.
+    NodesByFirstNumber,
+    /// As `Nodes`, and after so many statements rows are on their way to others.
     Moving {
         move_after: u32,
     },
@@ -130,6 +136,7 @@ pub fn run_script(script: &str, rows_left: usize, beside: Beside) {
         Beside::Nothing => {}
         Beside::Branches(lot) => world.undecided = Some(lot),
         Beside::Nodes => world.elsewhere = Some(Elsewhere::new()),
+        Beside::NodesByFirstNumber => world.elsewhere = Some(Elsewhere::by_first_number()),
         Beside::Moving { move_after } => world.elsewhere = Some(Elsewhere::moving_after(move_after)),
     }
     let mut differences = String::new();

@@ -629,6 +629,45 @@ fn rows_that_lie_beside_their_partners_are_joined_where_they_are() {
     costs.sort_unstable();
     costs.dedup();
     assert_eq!(costs, [0, 2], "of accounts here, and of those on the other node");
+    // So are any number of partners that the beginning of a key leads to.
+    let several = |account: u32| {
+        format!(
+            "SELECT count(*), sum(s.kept) FROM lines l JOIN stock s ON s.account = l.account WHERE l.account = {account} AND l.n > 1"
+        )
+    };
+    let mut costs = Vec::new();
+    for account in 1..=4 {
+        sites[0].send("BEGIN; SELECT count(*) FROM accounts");
+        messages_of_work(&mut sites);
+        sites[0].said();
+        sites[0].send(&several(account));
+        costs.push(messages_of_work(&mut sites));
+        let rows = sites[0].said();
+        assert_eq!(rows[1], format!("D 6|{}", 2 * (60 + 3 * account)), "{rows:?}");
+        assert_eq!(ask_at(0, &mut sites, "COMMIT")[0], "C COMMIT");
+    }
+    costs.sort_unstable();
+    costs.dedup();
+    assert_eq!(costs, [0, 2], "of accounts here, and of those on the other node");
+    let named = "SELECT a.id, count(l.n), sum(l.item) FROM accounts a LEFT JOIN lines l ON l.account = a.id AND l.n > 1
+        WHERE a.id > 4 AND a.id < 9 GROUP BY a.id ORDER BY a.id";
+    for node in 0..2 {
+        let plan = ask_at(node, &mut sites, &format!("EXPLAIN {named}")).join("\n");
+        assert!(plan.contains("Relay join over 2 nodes"), "{plan}");
+        let rows = ask_at(node, &mut sites, named);
+        assert_eq!(rows[1..5], ["D 5|2|3", "D 6|2|3", "D 7|0|", "D 8|0|"], "{rows:?}");
+    }
+    // And those that an index leads to, whose entries lie by its own column.
+    let made = ask_at(0, &mut sites, "CREATE INDEX ON stock (item)");
+    assert_eq!(made[0], "C CREATE INDEX");
+    let by_index =
+        "SELECT l.n, count(*), sum(s.kept) FROM lines l JOIN stock s ON s.item = l.item GROUP BY l.n ORDER BY l.n";
+    for node in 0..2 {
+        let plan = ask_at(node, &mut sites, &format!("EXPLAIN {by_index}")).join("\n");
+        assert!(plan.contains("Relay join over 2 nodes"), "{plan}");
+        let rows = ask_at(node, &mut sites, by_index);
+        assert_eq!(rows[1..4], ["D 1|36|1206", "D 2|36|846", "D 3|36|486"], "{rows:?}");
+    }
     let all = format!("SELECT count(*), sum(s.kept) {join} WHERE s.kept > 0");
     for node in 0..2 {
         let plan = ask_at(node, &mut sites, &format!("EXPLAIN {all}")).join("\n");

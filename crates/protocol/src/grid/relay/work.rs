@@ -1,7 +1,7 @@
 //! What one node does of a relay join.
 
 use super::super::message::{Answer, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX};
-use super::{RELAY_BYTES_MAX, RELAY_ROWS_MAX, RelayJoin, RouteOf};
+use super::{RELAY_BYTES_MAX, RELAY_PARTNERS_MAX, RELAY_ROWS_MAX, RelayJoin, RelayPart, RelayStep, RouteOf};
 use crate::api::{Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use rubato_base::{Error, Key, NodeId, Result, Row, RowRef, TransactionId, Value};
@@ -16,16 +16,43 @@ pub type Pieces = BTreeMap<(u32, NodeId), Option<Vec<Row>>>;
 struct Made {
     tuples: Vec<Row>,
     groups: PartialGroups,
+    /// Tuples, also those that are in groups.
+    count: usize,
+    /// About how many bytes the tuples or groups take.
+    bytes: usize,
+    /// Rows that were looked at.
+    looked_at: usize,
+    /// Of the step that the round is of a part of.
+    reached: Option<Key>,
+    has_partner: bool,
 }
 
 impl Made {
     /// Takes a tuple, or adds it to the groups that are made of tuples.
     fn take(&mut self, tuple: &[Value], aggregate: Option<&PartialAggregate>, context: &EvalContext<'_>) -> Result<()> {
+        self.count += 1;
         match aggregate {
-            Some(aggregate) => self.groups.add(aggregate, tuple, context)?,
-            None => self.tuples.push(Row::from_values(tuple)),
+            Some(aggregate) => {
+                self.groups.add(aggregate, tuple, context)?;
+                self.bytes = self.groups.bytes();
+            }
+            None => {
+                let tuple = Row::from_values(tuple);
+                self.bytes += tuple.as_bytes().len();
+                self.tuples.push(tuple);
+            }
         }
         Ok(())
+    }
+
+    /// Whether it is more than may travel, or than one node may look at before others have their turn.
+    fn is_too_much(&self) -> bool {
+        self.bytes > RELAY_BYTES_MAX || self.looked_at > RELAY_PARTNERS_MAX
+    }
+
+    /// Whether a page of so many rows ends here.
+    fn is_page(&self, rows_max: usize) -> bool {
+        self.count >= rows_max || self.bytes >= PAGE_BYTES_MAX || self.looked_at >= PAGE_LOOKED_AT_MAX
     }
 }
 
@@ -33,7 +60,7 @@ impl Made {
 #[derive(Clone, Debug)]
 pub struct RelayWork {
     own: NodeId,
-    join: RelayJoin,
+    join: Box<RelayJoin>,
     /// The step that is to be done next.
     next: usize,
     received: Pieces,
@@ -42,13 +69,14 @@ pub struct RelayWork {
     /// Of these, what is still to be sent.
     unsent: Vec<(u32, NodeId)>,
     reached: Option<Key>,
+    has_partner: bool,
     is_too_much: bool,
     has_failed: bool,
 }
 
 impl RelayWork {
     /// In front of the first row.
-    pub fn new(own: NodeId, join: RelayJoin) -> RelayWork {
+    pub fn new(own: NodeId, join: Box<RelayJoin>) -> RelayWork {
         RelayWork {
             own,
             join,
@@ -57,6 +85,7 @@ impl RelayWork {
             passed: Pieces::new(),
             unsent: Vec::new(),
             reached: None,
+            has_partner: false,
             is_too_much: false,
             has_failed: false,
         }
@@ -127,19 +156,25 @@ impl RelayWork {
                 return Ok(Some(Answer::Joined {
                     tuples: Vec::new(),
                     reached: None,
+                    has_partner: false,
                     is_too_much: true,
                 }));
             }
             if !self.missing().is_empty() {
                 return Ok(None);
             }
-            let made = match self.next {
-                0 => Made {
-                    tuples: self.scan(database, transaction, &context)?,
-                    ..Made::default()
-                },
+            let mut made = match self.next {
+                0 => self.scan(database, transaction, &context)?,
                 _ => self.join(database, transaction, &context)?,
             };
+            if made.is_too_much() && self.join.may_be_less(self.next) {
+                self.is_too_much = true;
+                made.tuples.clear();
+            }
+            if self.next == self.join.counted() {
+                self.reached = made.reached.take();
+                self.has_partner = made.has_partner;
+            }
             if self.is_last() {
                 return Ok(Some(self.answer(made)));
             }
@@ -155,21 +190,20 @@ impl RelayWork {
     fn answer(&mut self, made: Made) -> Answer {
         let makes_groups = self.join.aggregate.is_some();
         let rows = if makes_groups { made.groups.rows() } else { made.tuples };
-        let (reached, is_too_much) = (self.reached.clone(), self.is_too_much || self.exceeds(&rows));
-        match makes_groups && !is_too_much {
-            true => Answer::Groups { groups: rows, reached },
-            false => Answer::Joined {
-                tuples: if is_too_much { Vec::new() } else { rows },
+        let (reached, has_partner) = (self.reached.clone(), self.has_partner);
+        match makes_groups && !self.is_too_much {
+            true => Answer::Groups {
+                groups: rows,
                 reached,
-                is_too_much,
+                has_partner,
+            },
+            false => Answer::Joined {
+                tuples: if self.is_too_much { Vec::new() } else { rows },
+                reached,
+                has_partner,
+                is_too_much: self.is_too_much,
             },
         }
-    }
-
-    /// Whether so much may not travel, and there is a smaller round.
-    fn exceeds(&self, tuples: &[Row]) -> bool {
-        let bytes: usize = tuples.iter().map(|tuple| tuple.as_bytes().len()).sum();
-        bytes > RELAY_BYTES_MAX && self.join.rows_max > 1
     }
 
     /// The next rows of the first table.
@@ -178,36 +212,35 @@ impl RelayWork {
         database: &mut FormulaDatabase,
         transaction: TransactionId,
         context: &EvalContext<'_>,
-    ) -> Outcome<Vec<Row>> {
+    ) -> Outcome<Made> {
+        let mut made = Made::default();
         let (Some(range), Some(step)) = (&self.join.range, self.join.steps.first()) else {
-            return Ok(Vec::new());
+            return Ok(made);
         };
-        let rows_max = self.join.rows_max.clamp(1, RELAY_ROWS_MAX) as usize;
-        let (mut tuples, mut bytes, mut looked_at, mut failure) = (Vec::new(), 0, 0, None);
-        let width = self.join.width;
-        let mut visit = |_: &[u8], row: RowRef<'_>| {
-            looked_at += 1;
+        let (rows_max, width, mut failure) = (self.rows_max(), self.join.width, None);
+        let mut visit = |key: &[u8], row: RowRef<'_>| {
+            made.looked_at += 1;
             let mut tuple = vec![Value::Null; width];
-            match step.takes(&mut tuple, row, context) {
-                Ok(true) => {
-                    let tuple = Row::from_values(&tuple);
-                    bytes += tuple.as_bytes().len();
-                    tuples.push(tuple);
-                }
-                Ok(false) => {}
-                Err(error) => failure = Some(error),
-            }
-            failure.is_none() && tuples.len() < rows_max && bytes < PAGE_BYTES_MAX && looked_at < PAGE_LOOKED_AT_MAX
+            let taken = match step.takes(&mut tuple, (key, row), context) {
+                Ok(true) => made.take(&tuple, None, context),
+                other => other.map(drop),
+            };
+            failure = taken.err();
+            failure.is_none() && !made.is_page(rows_max)
         };
         let end = database.scan(transaction, step.table, range, false, step.reads, &mut visit)?;
         if let Some(error) = failure {
             return Err(Stop::Fail(error));
         }
-        self.reached = match end {
-            ScanEnd::Exhausted => None,
-            ScanEnd::Stopped(last) => Some(last),
-        };
-        Ok(tuples)
+        if let ScanEnd::Stopped(last) = end {
+            made.reached = Some(last);
+        }
+        Ok(made)
+    }
+
+    /// How many rows a page has, at most.
+    fn rows_max(&self) -> usize {
+        self.join.rows_max.clamp(1, RELAY_ROWS_MAX) as usize
     }
 
     /// The tuples that have come for the next step, with their partners; of the last step the groups, where these are wanted.
@@ -227,16 +260,23 @@ impl RelayWork {
         let come = self.received.range((number, NodeId(0))..=(number, NodeId(u32::MAX)));
         for tuple in come.filter_map(|(_, tuples)| tuples.as_ref()).flatten() {
             let mut tuple = values_of(tuple, self.join.width);
-            let row = match step.partner(&tuple, context)? {
-                Some(key) => database.read(transaction, step.table, key.as_bytes(), step.reads)?,
-                None => None,
-            };
-            let has_partner = match &row {
-                Some(row) => step.takes(&mut tuple, Row::as_ref(row), context)?,
-                None => false,
-            };
-            if step.goes_on(&mut tuple, has_partner, context)? {
-                made.take(&tuple, aggregate, context)?;
+            if step.has_several {
+                let partners = Partners::of(self, step, aggregate);
+                partners.read(database, transaction, &mut tuple, &mut made, context)?;
+            } else {
+                let mut has_partner = false;
+                if let Some(key) = step.partner(&tuple, context)? {
+                    let row = database.read(transaction, step.table, key.as_bytes(), step.reads)?;
+                    if let Some(row) = &row {
+                        has_partner = step.takes(&mut tuple, (key.as_bytes(), Row::as_ref(row)), context)?;
+                    }
+                }
+                if step.goes_on(&mut tuple, has_partner, context)? {
+                    made.take(&tuple, aggregate, context)?;
+                }
+            }
+            if made.is_too_much() && self.join.may_be_less(self.next) {
+                break;
             }
         }
         // They are of no more use.
@@ -255,9 +295,8 @@ impl RelayWork {
         };
         let unknown = || Error::internal("how the rows of a relay join lie is not known");
         let route = route_of(&step.places).ok_or_else(unknown)?;
-        let is_too_much = self.exceeds(&tuples);
         let mut pieces: BTreeMap<NodeId, Vec<Row>> = self.join.nodes.iter().map(|node| (*node, Vec::new())).collect();
-        for tuple in tuples.into_iter().filter(|_| !is_too_much) {
+        for tuple in tuples {
             let node = match step.partner(&values_of(&tuple, self.join.width), context)? {
                 Some(key) => route(key.as_bytes()).ok_or_else(unknown)?,
                 // It has no partner anywhere.
@@ -266,7 +305,6 @@ impl RelayWork {
             };
             pieces.get_mut(&node).ok_or_else(unknown)?.push(tuple);
         }
-        self.is_too_much |= is_too_much;
         for (node, tuples) in pieces {
             match node == self.own {
                 true => drop(self.received.insert((number, node), Some(tuples))),
@@ -275,6 +313,90 @@ impl RelayWork {
                     self.unsent.push((number, node));
                 }
             }
+        }
+        Ok(())
+    }
+}
+
+/// How the partners of a tuple are read where it may have several.
+struct Partners<'a> {
+    step: &'a RelayStep,
+    aggregate: Option<&'a PartialAggregate>,
+    /// Which of them, if not all.
+    part: Option<&'a RelayPart>,
+    /// There may be so many, if they are counted.
+    page: Option<usize>,
+    /// There is a smaller round.
+    may_be_less: bool,
+}
+
+impl<'a> Partners<'a> {
+    fn of(work: &'a RelayWork, step: &'a RelayStep, aggregate: Option<&'a PartialAggregate>) -> Partners<'a> {
+        Partners {
+            step,
+            aggregate,
+            part: work.next.checked_sub(1).and_then(|place| work.join.parts.get(place)),
+            page: (work.next == work.join.counted()).then(|| work.rows_max()),
+            may_be_less: work.join.may_be_less(work.next),
+        }
+    }
+
+    /// Whether no more are to be read.
+    fn is_enough(&self, made: &Made) -> bool {
+        match self.page {
+            Some(rows_max) => made.is_page(rows_max),
+            None => self.may_be_less && made.is_too_much(),
+        }
+    }
+
+    /// Takes the tuple with each of its partners, or without any.
+    fn read(
+        &self,
+        database: &mut FormulaDatabase,
+        transaction: TransactionId,
+        tuple: &mut [Value],
+        made: &mut Made,
+        context: &EvalContext<'_>,
+    ) -> Outcome<()> {
+        let step = self.step;
+        let mut has_partner = self.part.is_some_and(|part| part.has_partner);
+        let all = step.partners(tuple, context)?;
+        let mut rest = match self.part {
+            Some(part) => all.zip(part.range.as_ref()).map(|(all, range)| all.and(range)),
+            None => all,
+        };
+        while let Some(range) = rest.take() {
+            let mut failure = None;
+            let mut visit = |key: &[u8], row: RowRef<'_>| {
+                made.looked_at += 1;
+                let taken = step.takes(tuple, (key, row), context).and_then(|is_partner| {
+                    has_partner |= is_partner;
+                    match is_partner && step.goes_on(tuple, true, context)? {
+                        true => made.take(tuple, self.aggregate, context),
+                        false => Ok(()),
+                    }
+                });
+                failure = taken.err();
+                failure.is_none() && !self.is_enough(made)
+            };
+            let end = database.scan(transaction, step.table, &range, false, step.reads, &mut visit)?;
+            if let Some(error) = failure {
+                return Err(Stop::Fail(error));
+            }
+            match end {
+                ScanEnd::Exhausted => {}
+                ScanEnd::Stopped(last) if self.page.is_some() => {
+                    made.reached = Some(last);
+                    made.has_partner = has_partner;
+                    return Ok(());
+                }
+                ScanEnd::Stopped(_) if self.is_enough(made) => return Ok(()),
+                // What comes next has to be waited for, which is found out when it comes first.
+                ScanEnd::Stopped(last) => rest = Some(range.rest_behind(&last, false)),
+            }
+        }
+        if !has_partner && step.goes_on(tuple, false, context)? {
+            made.take(tuple, self.aggregate, context)?;
         }
         Ok(())
     }

@@ -2,12 +2,11 @@
 
 use crate::catalog::{Spread, SpreadWay, Table};
 use crate::executor::ExecutionContext;
-use crate::plan::SelectPlan;
-use rubato_base::{Key, NodeId, Value, prefix_successor};
+use crate::plan::{Access, RangeAccess, SelectPlan};
+use rubato_base::{Key, NodeId};
 use rubato_formula::Expr;
 use rubato_protocol::KeyRange;
 use rubato_protocol::grid::RelayStep;
-use std::ops::Bound;
 
 /// Whether each row of the first table has all its partners on its own node. `holders` have the rows of it that are read.
 pub(super) fn partners_lie_beside(
@@ -17,17 +16,32 @@ pub(super) fn partners_lie_beside(
     context: &ExecutionContext<'_>,
 ) -> bool {
     let mut alike: Vec<(&Table, usize)> = Vec::new();
-    for (place, (table, step)) in tables.iter().zip(steps).enumerate() {
+    let mut steps = steps.iter().filter(|step| !step.by_entry);
+    for (place, (table, own)) in tables.iter().zip(&plan.steps).enumerate() {
+        let Some(step) = steps.next() else { return false };
+        // Entries lie as their rows do, if they do so by the same column.
+        let entry_place = || {
+            let Access::Range(RangeAccess { index: Some(index), .. }) = own.access else {
+                return None;
+            };
+            let lies_by_hash = matches!(table.laid()?.way, SpreadWay::Hash { .. });
+            let begins_so = table.indexes.get(index)?.columns.first() == table.spread_column().as_ref();
+            (lies_by_hash && begins_so).then_some(0)
+        };
         let leads_beside = || {
-            let (key, _) = step.key.get(table.spread_place())?;
+            let key_place = match step.entries {
+                Some(_) => entry_place()?,
+                None => table.spread_place(),
+            };
+            let (key, _) = step.key.get(key_place)?;
             match key {
                 Expr::Column(slot) => {
                     let (other, _) = alike.iter().find(|(_, own)| own == slot)?;
                     lie_alike(table, other).then_some(())
                 }
-                Expr::Literal(value) if table.spread_place() == 0 => {
-                    let range = rows_with(value);
-                    (holders.len() == 1 && context.database.relay_holders(table.id, &range) == holders).then_some(())
+                Expr::Literal(value) if key_place == 0 => {
+                    let range = KeyRange::of_prefix(Key::of(std::slice::from_ref(value)).as_bytes());
+                    (holders.len() == 1 && context.database.relay_holders(step.table, &range) == holders).then_some(())
                 }
                 _ => None,
             }
@@ -36,14 +50,10 @@ pub(super) fn partners_lie_beside(
             return false;
         }
         // What lies by a number that each node makes for itself is not found by a column.
-        let slot = plan
-            .steps
-            .get(place)
-            .zip(table.spread_column())
-            .and_then(|(step, column)| {
-                let place = step.columns.iter().position(|own| *own == column)?;
-                Some(step.first_slot + place)
-            });
+        let slot = table.spread_column().and_then(|column| {
+            let place = own.columns.iter().position(|own| *own == column)?;
+            Some(own.first_slot + place)
+        });
         alike.extend(slot.map(|slot| (*table, slot)));
     }
     true
@@ -65,14 +75,4 @@ fn lie_alike(table: &Table, other: &Table) -> bool {
         _ => false,
     };
     ways && own.turns() == laid.turns() && column_type(table) == column_type(other) && is_still(own) && is_still(laid)
-}
-
-/// The keys that begin with a value.
-fn rows_with(value: &Value) -> KeyRange {
-    let from = Key::of(std::slice::from_ref(value));
-    let to = prefix_successor(from.as_bytes()).map_or(Bound::Unbounded, Bound::Excluded);
-    KeyRange {
-        from: Bound::Included(from),
-        to,
-    }
 }

@@ -663,7 +663,7 @@ fn into_error(stop: Stop) -> Error {
 
 /// All changes of a branch, those of one item together.
 struct AllChanges<'a> {
-    tables: &'a [Option<Table>],
+    tables: &'a [Option<Box<Table>>],
     transaction: &'a Transaction,
 }
 

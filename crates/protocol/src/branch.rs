@@ -438,7 +438,7 @@ impl FormulaDatabase {
                 continue;
             };
             crate::item::apply_changes(tail.whole_of(&item.row), &intent.changes, tail)?;
-            if !item.survives(transaction, &intent.changes, tail) {
+            if item.has_undecided(transaction) && !item.survives(transaction, &intent.changes, tail) {
                 return Err(self.refused(
                     "a formula could fail behind another that is not decided",
                     format!("storage {table}"),
@@ -523,25 +523,24 @@ impl FormulaDatabase {
 
     fn fold_branch(&mut self, transaction: TransactionId, cts: Timestamp, lsn: Lsn) {
         let touched = self.items_of(transaction);
+        // Its own snapshot reads nothing any more.
+        let own = self.transactions.get(transaction).map(|t| t.ts);
+        own.iter().for_each(|ts| self.live.remove(*ts));
         for (table, slot) in &touched {
             let Ok(held) = table_of(&mut self.tables, *table) else {
                 continue;
             };
             let item = held.item_mut(*slot);
-            if let Some(intent) = item.remove_intent(transaction)
-                && item.cts < cts
-            {
-                held.retain(*slot, intent.into_retained(cts, lsn), &mut self.memory_bytes);
-            }
+            let intent = item.remove_intent(transaction).filter(|_| item.cts < cts);
+            self.statistics.fold_failures += match intent {
+                Some(intent) => {
+                    let kept = intent.into_retained(cts, lsn);
+                    held.fold_or_retain(*slot, kept, &self.live, &mut self.memory_bytes)
+                }
+                None => held.fold_settled(*slot, &self.live, &mut self.memory_bytes),
+            };
         }
-        // Its own snapshot reads nothing any more.
-        if let Some(t) = self.transactions.get(transaction) {
-            self.live.remove(t.ts);
-            self.settle_items(&touched);
-        }
-        if let Some(t) = self.transactions.get(transaction) {
-            self.live.insert(t.ts);
-        }
+        own.iter().for_each(|ts| self.live.insert(*ts));
         self.keep_log_of_retained(transaction, cts, &touched);
     }
 

@@ -102,17 +102,37 @@ impl Item {
                 break;
             }
             let kept = self.hot().above.remove(0);
-            match self.effect_of(&kept.changes, tail) {
-                Ok(Some(effect)) => {
-                    self.install(effect, (kept.cts, kept.lsn.max(self.lsn)), live, tail);
-                    folded.changed = true;
-                }
-                Ok(None) => {}
-                Err(_) => folded.failures += 1,
-            }
+            self.fold(kept, live, tail, &mut folded);
         }
         self.cool();
         folded
+    }
+
+    /// Folds a committed change at once if nothing may still be placed below it, which needs no place among those that are kept: a
+    /// branch that commits has mostly such ones. Gives it back if it has to be kept.
+    pub(crate) fn fold_now(
+        &mut self,
+        kept: Retained,
+        live: &LiveSnapshots,
+        tail: &Tail,
+    ) -> std::result::Result<Folded, Retained> {
+        if !self.above().is_empty() || self.must_retain(kept.cts) {
+            return Err(kept);
+        }
+        let mut folded = Folded::default();
+        self.fold(kept, live, tail, &mut folded);
+        Ok(folded)
+    }
+
+    fn fold(&mut self, kept: Retained, live: &LiveSnapshots, tail: &Tail, folded: &mut Folded) {
+        match self.effect_of(&kept.changes, tail) {
+            Ok(Some(effect)) => {
+                self.install(effect, (kept.cts, kept.lsn.max(self.lsn)), live, tail);
+                folded.changed = true;
+            }
+            Ok(None) => {}
+            Err(_) => folded.failures += 1,
+        }
     }
 
     fn effect_of(&self, changes: &[Change], tail: &Tail) -> Result<Option<Effect>> {
@@ -123,6 +143,12 @@ impl Item {
         }
         let after = apply_changes(row, changes, tail)?.map(Cow::into_owned);
         Ok((after.is_some() || self.row.is_some()).then_some(Effect::Row(after)))
+    }
+
+    /// Whether others are prepared here, or are kept until those are decided.
+    pub(crate) fn has_undecided(&self, own: TransactionId) -> bool {
+        let others = self.intents().iter().filter(|intent| intent.transaction != own);
+        !self.above().is_empty() || { others }.any(|intent| intent.floor.is_some())
     }
 
     /// Whether the changes of `own` can be applied wherever the prepared branches come to stand: nobody below, everybody below,
@@ -136,6 +162,10 @@ impl Item {
             prepared.map(|intent| &intent.changes[..])
         };
         let kept = || self.above().iter().map(|kept| &kept.changes[..]);
+        if !self.has_undecided(own) {
+            // All orders are one.
+            return self.applies(std::iter::once(changes), tail);
+        }
         self.applies(kept().chain([changes]), tail)
             && self.applies(others().chain(kept()).chain([changes]), tail)
             && self.applies(kept().chain([changes]).chain(others()), tail)

@@ -144,14 +144,26 @@ impl FormulaDatabase {
         if place > began && is_kept(Rule::P5) {
             self.validate(transaction, place)?;
         }
+        Ok(self.mark_at(transaction, place))
+    }
+
+    /// As [`FormulaDatabase::check_at`] for a branch that was just prepared; nothing if the reads do not hold there, or somebody would have
+    /// to be waited for to know.
+    pub fn hold_at(&mut self, transaction: TransactionId, place: Timestamp) -> Option<Lsn> {
+        let holds = !is_kept(Rule::P5) || self.surely_holds(transaction, place).ok()?;
+        holds.then(|| self.mark_at(transaction, place))
+    }
+
+    /// Gives the log position that the reads depend on.
+    fn mark_at(&mut self, transaction: TransactionId, place: Timestamp) -> Lsn {
         self.clock = self.clock.max(place);
         let Some(t) = self.transactions.get(transaction) else {
-            unreachable!("checked above")
+            return Lsn(0);
         };
-        if place > began && is_kept(Rule::V4) {
+        if place > t.ts && is_kept(Rule::V4) {
             raise_marks(&mut self.tables, t, place);
         }
-        Ok(t.depends_lsn)
+        t.depends_lsn
     }
 
     /// Commits a branch at the place that its coordinator decided. One that has placed nothing needs no preparation. Gives the

@@ -18,7 +18,10 @@ use std::fmt;
 ///
 /// Version 9: joins that go from node to node may be left joins and end in groups. A node of before would take what is said of that in a
 /// step, and behind the steps, for what follows.
-pub const VERSIONS: Versions = Versions { lowest: 9, highest: 9 };
+pub const VERSIONS: Versions = Versions {
+    lowest: 10,
+    highest: 10,
+};
 /// A secret has at least so many bytes: who has seen a hello can try secrets as fast as he can compute.
 pub const SECRET_BYTES_MIN: usize = 16;
 /// A hello that is not through after so long is given up: some round trips of the slowest network, and a node that is busy.

@@ -209,6 +209,7 @@ impl GridState {
             }
             Heard::Ticks(ticks) => {
                 for (what, tick) in ticks {
+                    self.coordinator.note_tick(tick);
                     match what {
                         TickFor::Birth => {
                             let mut participant = Participant::new(self.settings.id, database, tick);

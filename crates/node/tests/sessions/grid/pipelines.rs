@@ -48,7 +48,10 @@ fn what_statements_behind_one_that_waits_change_is_asked_for_with_it() {
         .chain(["Z T".to_owned()])
         .collect();
     assert_eq!(told, expected);
-    assert!(messages <= 3, "one question and its answer, and what goes along: {messages}");
+    assert!(
+        messages <= 3,
+        "one question and its answer, and what goes along: {messages}"
+    );
     assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
     assert_eq!(all(1, &mut sites), "D 99 100 98 97 96 100 95 100 100 100");
 }

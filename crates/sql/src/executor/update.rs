@@ -22,7 +22,6 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
     let mut blind = None;
     let each_differs = each_differs(plan);
     let mut columns = None;
-    let mut at_once = None;
     let mut is_first = true;
     while let Some(key) = run.next_key(context) {
         if key.is_none() {
@@ -37,10 +36,8 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
                     return Ok(());
                 }
                 let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
-                let formula = || formula_at_once(plan, &target, context.evaluation).filter(|_| !each_differs);
                 if context.database.is_row_elsewhere(target.table.id, key)
-                    && let Some(formula) = at_once.get_or_insert_with(formula)
-                    && let Some(old) = context.database.update_read((target.table.id, key), columns, formula)
+                    && let Some(old) = update_at_once((plan, &target), key, columns, run, context)
                 {
                     return old?.map_or(Ok(()), |old| note_updated(plan, &target, &old, run, context));
                 }
@@ -267,6 +264,23 @@ fn change_later(plan: &UpdatePlan, evaluation: &EvalContext<'_>, database: &mut 
 fn each_differs(plan: &UpdatePlan) -> bool {
     let mut assignments = plan.assignments.iter();
     assignments.any(|it| it.expression.volatility() == Volatility::Volatile)
+}
+
+/// Has another node read the row to write and change it: the row as it was. `None` if that cannot be said by a formula. The formula is made
+/// once, however often the statement waits: it was 2 % of a transaction of TPC-C with 30 % remote rows, half of it for what was known.
+fn update_at_once(
+    (plan, target): (&UpdatePlan, &Target<'_>),
+    key: &Key,
+    columns: ColumnSet,
+    run: &mut ChangeRun,
+    context: &mut ExecutionContext<'_>,
+) -> Option<Outcome<Option<Row>>> {
+    let known = run.at_once.get_or_insert_with(|| match each_differs(plan) {
+        true => None,
+        false => formula_at_once(plan, target, context.evaluation),
+    });
+    let formula = known.as_ref()?;
+    context.database.update_read((target.table.id, key), columns, formula)
 }
 
 /// Takes note of a row that was changed elsewhere.

@@ -378,16 +378,13 @@ impl Table {
         let cts = kept.cts;
         let (item, tail) = self.item_and_tail(slot);
         let before = row_bytes(item);
-        match item.fold_now(kept, live, tail) {
-            Ok(folded) => {
-                self.last_cts = self.last_cts.max(cts);
-                self.note_folded(slot, before, folded, memory_bytes)
-            }
-            Err(kept) => {
-                self.retain(slot, kept, memory_bytes);
-                self.fold_settled(slot, live, memory_bytes)
-            }
+        if item.may_fold_now(cts) {
+            let folded = item.fold_now(kept, live, tail);
+            self.last_cts = self.last_cts.max(cts);
+            return self.note_folded(slot, before, folded, memory_bytes);
         }
+        self.retain(slot, kept, memory_bytes);
+        self.fold_settled(slot, live, memory_bytes)
     }
 
     fn note_folded(&mut self, slot: Slot, before: usize, folded: Folded, memory_bytes: &mut usize) -> u64 {

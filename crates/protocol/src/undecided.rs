@@ -108,20 +108,17 @@ impl Item {
         folded
     }
 
-    /// Folds a committed change at once if nothing may still be placed below it, which needs no place among those that are kept: a
-    /// branch that commits has mostly such ones. Gives it back if it has to be kept.
-    pub(crate) fn fold_now(
-        &mut self,
-        kept: Retained,
-        live: &LiveSnapshots,
-        tail: &Tail,
-    ) -> std::result::Result<Folded, Retained> {
-        if !self.above().is_empty() || self.must_retain(kept.cts) {
-            return Err(kept);
-        }
+    /// Whether a change that commits at `cts` can be folded at once: nothing may still be placed below it, and nothing is kept. A branch
+    /// that commits has mostly such ones, and they need no place among those that are kept.
+    pub(crate) fn may_fold_now(&self, cts: Timestamp) -> bool {
+        self.above().is_empty() && !self.must_retain(cts)
+    }
+
+    /// Folds a committed change for which that is so.
+    pub(crate) fn fold_now(&mut self, kept: Retained, live: &LiveSnapshots, tail: &Tail) -> Folded {
         let mut folded = Folded::default();
         self.fold(kept, live, tail, &mut folded);
-        Ok(folded)
+        folded
     }
 
     fn fold(&mut self, kept: Retained, live: &LiveSnapshots, tail: &Tail, folded: &mut Folded) {

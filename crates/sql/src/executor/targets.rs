@@ -36,7 +36,7 @@ pub(crate) struct ChangeRun {
     pub(crate) reach: OnceCell<Vec<KeyRange>>,
     keys: TargetKeys,
     /// What another node makes of a row of its own, once it is known whether a formula says that.
-    pub(crate) at_once: Option<Option<Formula>>,
+    pub(crate) at_once: Option<Option<Box<Formula>>>,
     held: Held,
     /// The next key whose row is to be changed.
     pub(crate) next: usize,

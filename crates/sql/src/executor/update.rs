@@ -277,7 +277,7 @@ fn update_at_once(
 ) -> Option<Outcome<Option<Row>>> {
     let known = run.at_once.get_or_insert_with(|| match each_differs(plan) {
         true => None,
-        false => formula_at_once(plan, target, context.evaluation),
+        false => formula_at_once(plan, target, context.evaluation).map(Box::new),
     });
     let formula = known.as_ref()?;
     context.database.update_read((target.table.id, key), columns, formula)

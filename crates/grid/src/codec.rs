@@ -138,6 +138,15 @@ fn read_timestamp(reader: &mut ByteReader<'_>) -> Result<Timestamp> {
     reader.u64().map(Timestamp)
 }
 
+/// No place of a transaction is zero.
+fn put_place(out: &mut Vec<u8>, place: Option<Timestamp>) {
+    put_timestamp(out, place.unwrap_or(Timestamp::ZERO));
+}
+
+fn read_place(reader: &mut ByteReader<'_>) -> Result<Option<Timestamp>> {
+    read_timestamp(reader).map(|place| Some(place).filter(|place| *place != Timestamp::ZERO))
+}
+
 fn put_u32(out: &mut Vec<u8>, number: u32) {
     out.extend_from_slice(&number.to_le_bytes());
 }
@@ -202,9 +211,10 @@ fn put_request(out: &mut Vec<u8>, request: &Request) {
             put_bool(out, *read_only);
             put_operation(out, operation);
         }
-        Request::Prepare { operations } => {
+        Request::Prepare { operations, place } => {
             out.push(REQUESTS + 1);
             put_u32(out, *operations);
+            put_place(out, *place);
         }
         Request::Check { place, operations } => {
             out.push(REQUESTS + 2);
@@ -232,6 +242,7 @@ fn read_request(tag: u8, reader: &mut ByteReader<'_>) -> Result<Request> {
         },
         1 => Request::Prepare {
             operations: reader.u32()?,
+            place: read_place(reader)?,
         },
         2 => Request::Check {
             place: read_timestamp(reader)?,
@@ -255,10 +266,15 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
             out.push(u8::from(writes) | u8::from(moved) << 1 | u8::from(behind) << 2);
             put_answer(out, answer);
         }
-        Reply::Prepared { floor, check_above } => {
+        Reply::Prepared {
+            floor,
+            check_above,
+            held,
+        } => {
             out.push(REPLIES + 1);
             put_timestamp(out, *floor);
             put_bool(out, *check_above);
+            put_place(out, *held);
         }
         Reply::Holds { place } => {
             out.push(REPLIES + 2);
@@ -297,6 +313,7 @@ fn read_reply(tag: u8, reader: &mut ByteReader<'_>) -> Result<Reply> {
         1 => Reply::Prepared {
             floor: read_timestamp(reader)?,
             check_above: read_bool(reader)?,
+            held: read_place(reader)?,
         },
         2 => Reply::Holds {
             place: read_timestamp(reader)?,

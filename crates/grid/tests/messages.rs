@@ -382,10 +382,18 @@ impl Choices<'_> {
         }
     }
 
+    fn place(&mut self) -> Option<Timestamp> {
+        let place = self.truth().then(|| self.timestamp());
+        place.filter(|place| *place != Timestamp::ZERO)
+    }
+
     fn request(&mut self) -> Request {
         let operations = self.small();
         match self.of(6) {
-            0 => Request::Prepare { operations },
+            0 => Request::Prepare {
+                operations,
+                place: self.place(),
+            },
             1 => Request::Check {
                 place: self.timestamp(),
                 operations,
@@ -405,6 +413,7 @@ impl Choices<'_> {
             0 => Reply::Prepared {
                 floor: self.timestamp(),
                 check_above: self.truth(),
+                held: self.place(),
             },
             1 => Reply::Holds {
                 place: self.timestamp(),

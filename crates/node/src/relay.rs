@@ -102,7 +102,7 @@ impl NodeStage {
             }
             StageKind::Transaction => session.on_transaction(&mut held.lock(), &mut context, responder),
             StageKind::Query | StageKind::Update | StageKind::Join | StageKind::Aggregation => {
-                session.on_execution(&mut held.lock(), &mut context, responder)
+                session.on_execution(&work.requests, &mut held.lock(), &mut context, responder)
             }
             StageKind::SocketMonitor => Next::Idle,
         };

@@ -144,14 +144,26 @@ impl FormulaDatabase {
         if place > began && is_kept(Rule::P5) {
             self.validate(transaction, place)?;
         }
+        Ok(self.mark_at(transaction, place))
+    }
+
+    /// As [`FormulaDatabase::check_at`] for a branch that was just prepared; nothing if the reads do not hold there, or somebody would have
+    /// to be waited for to know.
+    pub fn hold_at(&mut self, transaction: TransactionId, place: Timestamp) -> Option<Lsn> {
+        let holds = !is_kept(Rule::P5) || self.surely_holds(transaction, place).ok()?;
+        holds.then(|| self.mark_at(transaction, place))
+    }
+
+    /// Gives the log position that the reads depend on.
+    fn mark_at(&mut self, transaction: TransactionId, place: Timestamp) -> Lsn {
         self.clock = self.clock.max(place);
         let Some(t) = self.transactions.get(transaction) else {
-            unreachable!("checked above")
+            return Lsn(0);
         };
-        if place > began && is_kept(Rule::V4) {
+        if place > t.ts && is_kept(Rule::V4) {
             raise_marks(&mut self.tables, t, place);
         }
-        Ok(t.depends_lsn)
+        t.depends_lsn
     }
 
     /// Commits a branch at the place that its coordinator decided. One that has placed nothing needs no preparation. Gives the
@@ -438,7 +450,7 @@ impl FormulaDatabase {
                 continue;
             };
             crate::item::apply_changes(tail.whole_of(&item.row), &intent.changes, tail)?;
-            if !item.survives(transaction, &intent.changes, tail) {
+            if item.has_undecided(transaction) && !item.survives(transaction, &intent.changes, tail) {
                 return Err(self.refused(
                     "a formula could fail behind another that is not decided",
                     format!("storage {table}"),
@@ -523,25 +535,24 @@ impl FormulaDatabase {
 
     fn fold_branch(&mut self, transaction: TransactionId, cts: Timestamp, lsn: Lsn) {
         let touched = self.items_of(transaction);
+        // Its own snapshot reads nothing any more.
+        let own = self.transactions.get(transaction).map(|t| t.ts);
+        own.iter().for_each(|ts| self.live.remove(*ts));
         for (table, slot) in &touched {
             let Ok(held) = table_of(&mut self.tables, *table) else {
                 continue;
             };
             let item = held.item_mut(*slot);
-            if let Some(intent) = item.remove_intent(transaction)
-                && item.cts < cts
-            {
-                held.retain(*slot, intent.into_retained(cts, lsn), &mut self.memory_bytes);
-            }
+            let intent = item.remove_intent(transaction).filter(|_| item.cts < cts);
+            self.statistics.fold_failures += match intent {
+                Some(intent) => {
+                    let kept = intent.into_retained(cts, lsn);
+                    held.fold_or_retain(*slot, kept, &self.live, &mut self.memory_bytes)
+                }
+                None => held.fold_settled(*slot, &self.live, &mut self.memory_bytes),
+            };
         }
-        // Its own snapshot reads nothing any more.
-        if let Some(t) = self.transactions.get(transaction) {
-            self.live.remove(t.ts);
-            self.settle_items(&touched);
-        }
-        if let Some(t) = self.transactions.get(transaction) {
-            self.live.insert(t.ts);
-        }
+        own.iter().for_each(|ts| self.live.insert(*ts));
         self.keep_log_of_retained(transaction, cts, &touched);
     }
 
@@ -663,7 +674,7 @@ fn into_error(stop: Stop) -> Error {
 
 /// All changes of a branch, those of one item together.
 struct AllChanges<'a> {
-    tables: &'a [Option<Table>],
+    tables: &'a [Option<Box<Table>>],
     transaction: &'a Transaction,
 }
 

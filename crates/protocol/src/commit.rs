@@ -30,7 +30,7 @@ struct Computed {
 
 /// The changes of a transaction that commits, where they stand: in the items' intents.
 struct Pending<'a> {
-    tables: &'a [Option<Table>],
+    tables: &'a [Option<Box<Table>>],
     transaction: &'a Transaction,
     computed: &'a [Computed],
 }

@@ -195,7 +195,7 @@ impl FormulaDatabase {
         if self.memory_bytes() >= target_bytes {
             return Ok(false);
         }
-        let loading = |table: &Option<Table>| table.as_ref().is_some_and(|table| table.load_from.is_some());
+        let loading = |table: &Option<Box<Table>>| table.as_ref().is_some_and(|table| table.load_from.is_some());
         let Some(index) = self.tables.iter().position(loading) else {
             return Ok(false);
         };

@@ -291,7 +291,7 @@ fn broken_read(place: &Place) -> Error {
 }
 
 /// Raises the marks of everything that `t` has read to `ts`.
-pub(crate) fn raise_marks(tables: &mut [Option<Table>], t: &Transaction, ts: Timestamp) {
+pub(crate) fn raise_marks(tables: &mut [Option<Box<Table>>], t: &Transaction, ts: Timestamp) {
     for read in &t.reads {
         let Ok(held) = table_of(tables, read.table) else {
             continue;

@@ -12,7 +12,7 @@ use crate::live::LiveSnapshots;
 use crate::noting::NotedChanges;
 use crate::rules::{Rule, is_kept};
 use crate::tail::Tail;
-use crate::undecided::Retained;
+use crate::undecided::{Folded, Retained};
 use rubato_base::{Key, Lsn, Result, Row, TableId, Timestamp};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -364,10 +364,35 @@ impl Table {
         let (item, tail) = self.item_and_tail(slot);
         let before = row_bytes(item);
         let folded = item.fold_settled(live, tail);
+        self.note_folded(slot, before, folded, memory_bytes)
+    }
+
+    /// Folds a committed change, or keeps it above what is undecided; returns how many formulas could not be applied.
+    pub(crate) fn fold_or_retain(
+        &mut self,
+        slot: Slot,
+        kept: Retained,
+        live: &LiveSnapshots,
+        memory_bytes: &mut usize,
+    ) -> u64 {
+        let cts = kept.cts;
+        let (item, tail) = self.item_and_tail(slot);
+        let before = row_bytes(item);
+        if item.may_fold_now(cts) {
+            let folded = item.fold_now(kept, live, tail);
+            self.last_cts = self.last_cts.max(cts);
+            return self.note_folded(slot, before, folded, memory_bytes);
+        }
+        self.retain(slot, kept, memory_bytes);
+        self.fold_settled(slot, live, memory_bytes)
+    }
+
+    fn note_folded(&mut self, slot: Slot, before: usize, folded: Folded, memory_bytes: &mut usize) -> u64 {
         if folded.changed {
             self.touched(slot, before, memory_bytes);
         } else {
-            *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
+            let after = row_bytes(self.item_mut(slot));
+            *memory_bytes = (*memory_bytes + after).saturating_sub(before);
         }
         folded.failures
     }

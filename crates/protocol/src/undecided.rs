@@ -102,17 +102,34 @@ impl Item {
                 break;
             }
             let kept = self.hot().above.remove(0);
-            match self.effect_of(&kept.changes, tail) {
-                Ok(Some(effect)) => {
-                    self.install(effect, (kept.cts, kept.lsn.max(self.lsn)), live, tail);
-                    folded.changed = true;
-                }
-                Ok(None) => {}
-                Err(_) => folded.failures += 1,
-            }
+            self.fold(kept, live, tail, &mut folded);
         }
         self.cool();
         folded
+    }
+
+    /// Whether a change that commits at `cts` can be folded at once: nothing may still be placed below it, and nothing is kept. A branch
+    /// that commits has mostly such ones, and they need no place among those that are kept.
+    pub(crate) fn may_fold_now(&self, cts: Timestamp) -> bool {
+        self.above().is_empty() && !self.must_retain(cts)
+    }
+
+    /// Folds a committed change for which that is so.
+    pub(crate) fn fold_now(&mut self, kept: Retained, live: &LiveSnapshots, tail: &Tail) -> Folded {
+        let mut folded = Folded::default();
+        self.fold(kept, live, tail, &mut folded);
+        folded
+    }
+
+    fn fold(&mut self, kept: Retained, live: &LiveSnapshots, tail: &Tail, folded: &mut Folded) {
+        match self.effect_of(&kept.changes, tail) {
+            Ok(Some(effect)) => {
+                self.install(effect, (kept.cts, kept.lsn.max(self.lsn)), live, tail);
+                folded.changed = true;
+            }
+            Ok(None) => {}
+            Err(_) => folded.failures += 1,
+        }
     }
 
     fn effect_of(&self, changes: &[Change], tail: &Tail) -> Result<Option<Effect>> {
@@ -123,6 +140,12 @@ impl Item {
         }
         let after = apply_changes(row, changes, tail)?.map(Cow::into_owned);
         Ok((after.is_some() || self.row.is_some()).then_some(Effect::Row(after)))
+    }
+
+    /// Whether others are prepared here, or are kept until those are decided.
+    pub(crate) fn has_undecided(&self, own: TransactionId) -> bool {
+        let others = self.intents().iter().filter(|intent| intent.transaction != own);
+        !self.above().is_empty() || { others }.any(|intent| intent.floor.is_some())
     }
 
     /// Whether the changes of `own` can be applied wherever the prepared branches come to stand: nobody below, everybody below,
@@ -136,6 +159,10 @@ impl Item {
             prepared.map(|intent| &intent.changes[..])
         };
         let kept = || self.above().iter().map(|kept| &kept.changes[..]);
+        if !self.has_undecided(own) {
+            // All orders are one.
+            return self.applies(std::iter::once(changes), tail);
+        }
         self.applies(kept().chain([changes]), tail)
             && self.applies(others().chain(kept()).chain([changes]), tail)
             && self.applies(kept().chain([changes]).chain(others()), tail)

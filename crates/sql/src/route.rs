@@ -135,6 +135,11 @@ pub fn route_of(plan: &Plan, parameters: &[Value], (own, keeper): (NodeId, NodeI
     }
 }
 
+/// Whether where a statement runs is a matter of where its rows are, and of nothing else.
+pub(crate) fn needs_rows_alone(plan: &Plan) -> bool {
+    matches!(plan.needs.route.get_or_init(|| Needs::of(plan)), Needs::Spread)
+}
+
 /// The tables that it reads or writes.
 fn for_each_table<'a>(plan: &'a Plan, visit: &mut dyn FnMut(&'a Table)) {
     plan.for_each_table_read(&mut |table| visit(table));

@@ -18,7 +18,7 @@ use std::fmt;
 ///
 /// Version 9: joins that go from node to node may be left joins and end in groups. A node of before would take what is said of that in a
 /// step, and behind the steps, for what follows. Version 10: rows may have any number of partners, and a join may be asked for a part of
-/// them. What there is once may be handed over from node to node.
+/// them; a prepare says where its transaction is to stand; what there is once may be handed over from node to node.
 pub const VERSIONS: Versions = Versions {
     lowest: 10,
     highest: 10,

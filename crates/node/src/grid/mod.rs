@@ -211,6 +211,7 @@ impl GridNode {
                 asker,
                 stage: None,
                 outgoing: Held::default(),
+                leaving: Vec::new(),
                 along: Along::default(),
                 told: Held::default(),
                 clients: Clients::default(),
@@ -457,13 +458,15 @@ impl GridNode {
     /// What may be sent now: to whom, and what.
     pub fn poll_outgoing(&self) -> Vec<(NodeId, GridMessage)> {
         let state = &mut *self.shared.state.lock();
-        state.along.choose(state.outgoing.take_ready(state.forced))
+        let leaving = std::mem::take(&mut state.leaving);
+        let ready = state.outgoing.take_ready(state.forced);
+        state.along.choose(leaving.into_iter().chain(ready))
     }
 
     /// What clients may be told now, by the tickets that [`GridNode::begin`] gave.
     pub fn poll_told(&self) -> Vec<(u64, ClientTold)> {
         let state = &mut *self.shared.state.lock();
-        state.told.take_ready(state.forced).collect()
+        state.told.take_ready(state.forced)
     }
 
     /// Whether answers to clients wait until this node's part in the grid allows them ([`GridNode::force`] is for whoever drives that

@@ -11,6 +11,8 @@ pub(crate) const HELD_MAX: usize = 1 << 16;
 /// Values with the log position that each waits for; those that wait for the same one leave in the order in which they came.
 pub(crate) struct Held<T> {
     values: BTreeMap<(Lsn, u64), T>,
+    /// Those that wait for nothing: most.
+    ready: Vec<T>,
     /// Those for which nobody forces the log, until they are hurried.
     patient: BTreeMap<(Lsn, u64), T>,
     next: u64,
@@ -22,6 +24,7 @@ impl<T> Default for Held<T> {
     fn default() -> Held<T> {
         Held {
             values: BTreeMap::new(),
+            ready: Vec::new(),
             patient: BTreeMap::new(),
             next: 0,
             dropped: 0,
@@ -32,7 +35,7 @@ impl<T> Default for Held<T> {
 impl<T> Held<T> {
     /// Takes a value that may leave when the log is forced up to `durable_at`; drops it if too many wait.
     pub(crate) fn push(&mut self, durable_at: Lsn, value: T) {
-        if self.values.len() >= HELD_MAX {
+        if self.values.len() + self.ready.len() >= HELD_MAX {
             self.dropped += 1;
             return;
         }
@@ -41,6 +44,9 @@ impl<T> Held<T> {
 
     /// The same for what nobody would ask for again. Whoever causes it is bounded in number.
     pub(crate) fn push_anyway(&mut self, durable_at: Lsn, value: T) {
+        if durable_at == Lsn(0) {
+            return self.ready.push(value);
+        }
         self.values.insert((durable_at, self.next), value);
         self.next += 1;
     }
@@ -61,13 +67,16 @@ impl<T> Held<T> {
     }
 
     /// What may leave now.
-    pub(crate) fn take_ready(&mut self, forced: Lsn) -> impl Iterator<Item = T> + use<T> {
+    pub(crate) fn take_ready(&mut self, forced: Lsn) -> Vec<T> {
         let behind = (Lsn(forced.0.saturating_add(1)), 0);
-        let ready = |values: &mut BTreeMap<(Lsn, u64), T>| {
-            let waiting = values.split_off(&behind);
-            std::mem::replace(values, waiting).into_values()
-        };
-        ready(&mut self.values).chain(ready(&mut self.patient))
+        let mut ready = std::mem::take(&mut self.ready);
+        for values in [&mut self.values, &mut self.patient] {
+            if values.first_key_value().is_some_and(|(at, _)| *at < behind) {
+                let waiting = values.split_off(&behind);
+                ready.extend(std::mem::replace(values, waiting).into_values());
+            }
+        }
+        ready
     }
 
     /// Whether something waits for the log.
@@ -91,6 +100,10 @@ pub(crate) struct Along {
 impl Along {
     /// What leaves now of all that is ready.
     pub(crate) fn choose(&mut self, ready: impl Iterator<Item = (NodeId, GridMessage)>) -> Vec<(NodeId, GridMessage)> {
+        let mut ready = ready.peekable();
+        if ready.peek().is_none() && self.due.is_empty() {
+            return Vec::new();
+        }
         let mut chosen = std::mem::take(&mut self.due);
         for (to, message) in ready {
             match may_wait(&message) {
@@ -162,11 +175,12 @@ mod tests {
         for (at, value) in [(5, 'a'), (0, 'b'), (9, 'c'), (0, 'd')] {
             held.push(Lsn(at), value);
         }
-        assert_eq!(held.take_ready(Lsn(5)).collect::<String>(), "bda");
+        let text = |values: Vec<char>| values.into_iter().collect::<String>();
+        assert_eq!(text(held.take_ready(Lsn(5))), "bda");
         assert!(held.waits(Lsn(8)) && !held.waits(Lsn(9)));
-        assert_eq!(held.take_ready(Lsn(9)).collect::<String>(), "c");
+        assert_eq!(text(held.take_ready(Lsn(9))), "c");
         (0..=HELD_MAX).for_each(|_| held.push(Lsn(1), 'x'));
-        assert_eq!((held.dropped, held.take_ready(Lsn(1)).count()), (1, HELD_MAX));
+        assert_eq!((held.dropped, held.take_ready(Lsn(1)).len()), (1, HELD_MAX));
     }
 
     #[test]
@@ -175,9 +189,9 @@ mod tests {
         held.push_patiently(Lsn(5), 'a');
         held.push_patiently(Lsn(7), 'b');
         assert!(!held.waits(Lsn(0)));
-        assert_eq!(held.take_ready(Lsn(5)).collect::<String>(), "a");
+        assert_eq!(held.take_ready(Lsn(5)), ['a']);
         held.hurry();
         assert!(held.waits(Lsn(5)));
-        assert_eq!(held.take_ready(Lsn(7)).collect::<String>(), "b");
+        assert_eq!(held.take_ready(Lsn(7)), ['b']);
     }
 }

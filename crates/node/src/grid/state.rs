@@ -8,7 +8,7 @@ use super::clients::Clients;
 use super::far::FarSessions;
 use super::keeping::HandingOver;
 use super::numbers::Numbers;
-use super::outbox::{Along, Held};
+use super::outbox::{Along, HELD_MAX, Held};
 use super::sessions::SessionTicks;
 use super::telling::Tellings;
 use super::traced::Traces;
@@ -43,6 +43,8 @@ pub(super) struct GridState {
     pub(super) stage: Option<TimestampStage>,
     pub(super) agreement: Agreeing,
     pub(super) outgoing: Held<(NodeId, GridMessage)>,
+    /// What of it may leave.
+    pub(super) leaving: Vec<(NodeId, GridMessage)>,
     /// What of it waits for more to be said.
     pub(super) along: Along,
     pub(super) told: Held<(u64, ClientTold)>,
@@ -213,6 +215,7 @@ impl GridState {
             }
             Heard::Ticks(ticks) => {
                 for (what, tick) in ticks {
+                    self.coordinator.note_tick(tick);
                     match what {
                         TickFor::Birth => {
                             let mut participant = Participant::new(self.settings.id, database, tick);
@@ -244,15 +247,20 @@ impl GridState {
             self.gather(partition, shared);
             self.end_definitions(partition, shared);
             let own = self.settings.id;
-            let ready: Vec<(NodeId, GridMessage)> = self.outgoing.take_ready(self.forced).collect();
-            let (here, elsewhere): (Vec<_>, Vec<_>) = ready.into_iter().partition(|(to, _)| *to == own);
-            for (to, message) in elsewhere {
-                self.send(to, message, Lsn(0));
+            let mut here = Vec::new();
+            for (to, message) in self.outgoing.take_ready(self.forced) {
+                if to == own {
+                    here.push(message);
+                } else if self.leaving.len() < HELD_MAX {
+                    self.leaving.push((to, message));
+                } else {
+                    self.outgoing.dropped += 1;
+                }
             }
             if here.is_empty() {
                 break;
             }
-            for (_, message) in here {
+            for message in here {
                 self.deliver(partition, shared, own, message);
             }
         }

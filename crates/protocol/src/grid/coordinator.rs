@@ -70,6 +70,8 @@ pub struct Coordinator {
     wanting_ticks: Vec<GlobalId>,
     /// The last place that it has given. Whoever begins after a restart does so above it.
     given: Timestamp,
+    /// The newest tick that it has heard of.
+    newest: Timestamp,
 }
 
 impl Coordinator {
@@ -85,6 +87,7 @@ impl Coordinator {
             events: Vec::new(),
             wanting_ticks: Vec::new(),
             given: Timestamp::ZERO,
+            newest: Timestamp::ZERO,
         }
     }
 
@@ -154,6 +157,11 @@ impl Coordinator {
         std::mem::take(&mut self.wanting_ticks)
     }
 
+    /// A tick was handed out, to whomever: transactions may come to stand within it.
+    pub fn note_tick(&mut self, tick: Timestamp) {
+        self.newest = self.newest.max(tick.tick());
+    }
+
     /// A tick for a transaction that wanted one. It was handed out when all floors were known.
     pub fn on_tick(&mut self, global: GlobalId, tick: Timestamp, log: &mut dyn CommitLog) {
         let run = self.runs.get_mut(&global);
@@ -190,6 +198,7 @@ impl Coordinator {
             tick,
             coordinator: self.node,
         };
+        self.note_tick(tick);
         self.runs.insert(global, Run::new(read_only, Phase::Running));
         global
     }
@@ -342,8 +351,13 @@ impl Coordinator {
                     return;
                 }
             }
-            Reply::Prepared { floor, check_above } => {
-                (member.asked, member.floor, member.check_above) = (None, Some(floor), check_above);
+            Reply::Prepared {
+                floor,
+                check_above,
+                held,
+            } => {
+                (member.asked, member.floor) = (None, Some(floor));
+                (member.check_above, member.held) = (check_above, held);
             }
             Reply::Holds { .. } | Reply::Done => member.asked = None,
             Reply::Inquire => {}
@@ -373,6 +387,7 @@ impl Coordinator {
     pub fn sketch(&self, sketch: &mut Sketch) {
         sketch.number(self.runs.len() as u64);
         sketch.stamp(self.given);
+        sketch.stamp(self.newest);
         for (global, run) in &self.runs {
             sketch.stamp(global.tick);
             sketch.number(match run.phase {
@@ -387,6 +402,7 @@ impl Coordinator {
             if let Phase::Checking(place) | Phase::Committed(place) = run.phase {
                 sketch.stamp(place);
             }
+            sketch.stamp_or_none(run.proposed);
             for member in &run.members {
                 sketch.number(1 + u64::from(member.node.0));
                 sketch.number(u64::from(member.sent));
@@ -398,6 +414,8 @@ impl Coordinator {
                 ];
                 notes.iter().for_each(|note| sketch.number(u64::from(*note)));
                 sketch.stamp_or_none(member.floor);
+                sketch.stamp_or_none(member.held);
+                sketch.number(u64::from(member.comes_later));
                 sketch.number(u64::from(member.asked.is_some()));
                 member.asked.iter().for_each(|asked| asked.sketch(sketch));
             }
@@ -437,7 +455,12 @@ impl Coordinator {
             }
             match run.phase {
                 Phase::Running | Phase::Alone | Phase::Placing => return,
-                Phase::Settling => run.prepare(global.tick),
+                Phase::Settling => run.prepare(global),
+                Phase::Preparing if run.has_later() => {
+                    let place = run.proposal(global, self.given, self.newest);
+                    self.given = self.given.max(place.unwrap_or_default());
+                    run.prepare_later(global, place);
+                }
                 Phase::Preparing => match run.place(global, self.given).or_else(|| ticks.next_tick()) {
                     Some(place) if place == global.tick => return self.decide(global, place, log),
                     Some(place) => {

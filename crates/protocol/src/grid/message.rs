@@ -44,6 +44,8 @@ pub enum Request {
     Prepare {
         /// How many operations the branch has done.
         operations: u32,
+        /// Where the transaction may come to stand: what was read is checked there at once, if the floor allows it.
+        place: Option<Timestamp>,
     },
     /// Check what was read at the place; at the snapshot itself: tell when what was read is durable.
     Check {
@@ -79,6 +81,8 @@ pub enum Reply {
         floor: Timestamp,
         /// Above the begin tick it has to be checked first.
         check_above: bool,
+        /// What was read holds at this place, for which it was asked.
+        held: Option<Timestamp>,
     },
     /// What was read holds at the place, and is durable.
     Holds {
@@ -377,7 +381,10 @@ impl Request {
                 sketch.number(1);
                 sketch.number(u64::from(*number));
             }
-            Request::Prepare { .. } => sketch.number(2),
+            Request::Prepare { place, .. } => {
+                sketch.number(2);
+                sketch.stamp_or_none(*place);
+            }
             Request::Check { place, .. } => {
                 sketch.number(3);
                 sketch.stamp(*place);
@@ -401,10 +408,15 @@ impl Reply {
                 let notes = [notes.writes, notes.moved, notes.behind];
                 notes.iter().for_each(|note| sketch.number(u64::from(*note)));
             }
-            Reply::Prepared { floor, check_above } => {
+            Reply::Prepared {
+                floor,
+                check_above,
+                held,
+            } => {
                 sketch.number(2);
                 sketch.stamp(*floor);
                 sketch.number(u64::from(*check_above));
+                sketch.stamp_or_none(*held);
             }
             Reply::Holds { place } => {
                 sketch.number(3);

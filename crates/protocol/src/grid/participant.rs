@@ -111,7 +111,13 @@ impl Participant {
             let floor = database.floor_of(transaction).unwrap_or(birth);
             if let Some(branch) = participant.branches.get_mut(&global) {
                 let check_above = true;
-                branch.prepared = Some((Reply::Prepared { floor, check_above }, Lsn(0)));
+                let held = None;
+                let reply = Reply::Prepared {
+                    floor,
+                    check_above,
+                    held,
+                };
+                branch.prepared = Some((reply, Lsn(0)));
             }
         }
         participant
@@ -349,7 +355,7 @@ impl Participant {
                 self.reply(global, reply, durable_at);
                 false
             }
-            Request::Prepare { operations }
+            Request::Prepare { operations, .. }
             | Request::Check { operations, .. }
             | Request::CommitAlone { operations }
                 if *operations != done && prepared.is_none() =>
@@ -486,15 +492,20 @@ impl Participant {
                 };
                 self.answer(database, global, *number, answer);
             }
-            Request::Prepare { .. } => {
+            Request::Prepare { place, .. } => {
                 let prepared = database.prepare(transaction, global, log)?;
+                // Rule P-5: a round later for those of which that is not so.
+                let place = place.filter(|place| prepared.check_above && *place >= prepared.floor);
+                let held = place.and_then(|place| Some((place, database.hold_at(transaction, place)?)));
                 let reply = Reply::Prepared {
                     floor: prepared.floor,
                     check_above: prepared.check_above,
+                    held: held.map(|(place, _)| place),
                 };
                 // Rule P-2: the answer waits for the log; on the coordinator's node the decision, which stands behind it there, does.
                 let waits = is_kept(Rule::P2) && global.coordinator != self.node;
-                let durable_at = if waits { prepared.durable_at } else { Lsn(0) };
+                let prepared_at = if waits { prepared.durable_at } else { Lsn(0) };
+                let durable_at = held.map_or(prepared_at, |(_, reads_at)| prepared_at.max(reads_at));
                 if let Some(branch) = self.branches.get_mut(&global) {
                     branch.prepared = Some((reply.clone(), durable_at));
                 }

@@ -45,6 +45,10 @@ pub(super) struct Member {
     pub(super) is_adopted: bool,
     pub(super) check_above: bool,
     pub(super) floor: Option<Timestamp>,
+    /// What it has read holds at this place.
+    pub(super) held: Option<Timestamp>,
+    /// It is to be asked to prepare, or what a reader is asked for then, when others have answered.
+    pub(super) comes_later: bool,
     /// What was asked last and is not answered.
     pub(super) asked: Option<Request>,
     /// Timers since that was asked.
@@ -60,6 +64,8 @@ impl Member {
             is_adopted: false,
             check_above: true,
             floor: None,
+            held: None,
+            comes_later: false,
             asked: None,
             silent_rounds: 0,
         }
@@ -102,6 +108,8 @@ pub(super) struct Run {
     pub(super) read_only: bool,
     pub(super) phase: Phase,
     pub(super) members: Vec<Member>,
+    /// Where those that prepare were asked to hold.
+    pub(super) proposed: Option<Timestamp>,
     /// Its commit is in the log, which has to know when everybody has carried it out.
     pub(super) is_logged: bool,
     /// Behind the record of the commit, if there is one.
@@ -124,6 +132,7 @@ impl Run {
             read_only,
             phase,
             members: Vec::new(),
+            proposed: None,
             is_logged: false,
             decided_at: Lsn(0),
         }
@@ -161,13 +170,38 @@ impl Run {
         &mut self.members[at]
     }
 
-    /// Those that wrote prepare. Those that only read are asked whether what they have read is durable, at the snapshot.
-    pub(super) fn prepare(&mut self, tick: Timestamp) {
+    /// Those that wrote prepare. Those that only read are asked whether what they have read is durable, at the snapshot. One that has
+    /// written on the coordinator's own node comes before the others: it answers at once, and then it is known better where the
+    /// transaction may come to stand.
+    pub(super) fn prepare(&mut self, global: GlobalId) {
         self.phase = Phase::Preparing;
+        let is_first = |member: &Member| member.node == global.coordinator && member.notes.writes;
         for member in &mut self.members {
+            member.comes_later = !is_first(member);
+        }
+        self.ask_to_prepare(global.tick, |member| !member.comes_later);
+    }
+
+    /// Whether some are to be asked to prepare that come behind others.
+    pub(super) fn has_later(&self) -> bool {
+        self.members.iter().any(|member| member.comes_later)
+    }
+
+    /// Asks those that come behind others, to prepare and to hold at the place, if there is one.
+    pub(super) fn prepare_later(&mut self, global: GlobalId, place: Option<Timestamp>) {
+        self.proposed = place;
+        self.ask_to_prepare(global.tick, |member| member.comes_later);
+        for member in &mut self.members {
+            member.comes_later = false;
+        }
+    }
+
+    fn ask_to_prepare(&mut self, tick: Timestamp, wanted: impl Fn(&Member) -> bool) {
+        let place = self.proposed;
+        for member in self.members.iter_mut().filter(|member| wanted(member)) {
             let operations = member.sent;
             member.asked = Some(if member.notes.writes {
-                Request::Prepare { operations }
+                Request::Prepare { operations, place }
             } else {
                 Request::Check {
                     place: tick,
@@ -175,6 +209,14 @@ impl Run {
                 }
             });
         }
+    }
+
+    /// Where it may come to stand, as far as is known: a step of the coordinator's own above the floors that there are and `newest`, a
+    /// timestamp within a tick that was handed out, and above `given`, the last one that it gave. The newer, the more floors allow it.
+    pub(super) fn proposal(&self, global: GlobalId, given: Timestamp, newest: Timestamp) -> Option<Timestamp> {
+        let floors = self.members.iter().filter_map(|member| member.floor);
+        let above = floors.max().unwrap_or(global.tick).max(global.tick).max(newest);
+        above.max(given.next()).first_of(global.coordinator)
     }
 
     /// Rule P-3: the begin tick, if every floor allows it and every branch has read there; else the coordinator's first own step that
@@ -191,6 +233,9 @@ impl Run {
         }
         let is_known = |member: &Member| member.floor.is_some() || !member.notes.moved;
         let knows_all = self.members.iter().all(is_known);
+        if let Some(proposed) = self.proposed.filter(|proposed| knows_all && *proposed >= floor) {
+            return Some(proposed);
+        }
         knows_all.then(|| floor.max(given.next()).first_of(global.coordinator))?
     }
 
@@ -202,7 +247,8 @@ impl Run {
 
     pub(super) fn check(&mut self, place: Timestamp) {
         self.phase = Phase::Checking(place);
-        for member in self.members.iter_mut().filter(|member| member.check_above) {
+        let is_open = |member: &&mut Member| member.check_above && member.held != Some(place);
+        for member in self.members.iter_mut().filter(is_open) {
             let operations = member.sent;
             member.asked = Some(Request::Check { place, operations });
         }

@@ -17,7 +17,19 @@ fn strangers_and_nonsense_change_nothing_at_a_participant() {
     let decide = Request::Decide(Some(tick(50)));
     for from in [HERE, NodeId(77)] {
         assert_eq!(site.refuse(from, request(t, Request::Decide(None))), []);
-        assert_eq!(site.refuse(from, request(t, Request::Prepare { operations: 1 })), []);
+        assert_eq!(
+            site.refuse(
+                from,
+                request(
+                    t,
+                    Request::Prepare {
+                        operations: 1,
+                        place: None
+                    }
+                )
+            ),
+            []
+        );
     }
     // A reply where a request belongs; a transaction that does not begin on a tick.
     site.refuse(HOME, reply(t, Reply::Done));
@@ -29,7 +41,19 @@ fn strangers_and_nonsense_change_nothing_at_a_participant() {
     // A commit of what was never prepared; operations that are not the next; a prepare for more than was done.
     assert_eq!(site.refuse(HOME, request(t, decide.clone())), []);
     assert_eq!(site.refuse(HOME, request(t, operate(5, read(1)))), []);
-    assert_eq!(site.refuse(HOME, request(t, Request::Prepare { operations: 2 })), []);
+    assert_eq!(
+        site.refuse(
+            HOME,
+            request(
+                t,
+                Request::Prepare {
+                    operations: 2,
+                    place: None
+                }
+            )
+        ),
+        []
+    );
     assert_eq!(
         site.refuse(HOME, request(t, Request::CommitAlone { operations: 0 })),
         []
@@ -42,7 +66,16 @@ fn strangers_and_nonsense_change_nothing_at_a_participant() {
         [Reply::Forgotten]
     );
     assert_eq!(
-        site.refuse(HOME, request(global(8), Request::Prepare { operations: 1 })),
+        site.refuse(
+            HOME,
+            request(
+                global(8),
+                Request::Prepare {
+                    operations: 1,
+                    place: None
+                }
+            )
+        ),
         []
     );
     assert_eq!(site.refuse(HOME, request(global(8), decide)), [Reply::Done]);
@@ -61,10 +94,25 @@ fn what_is_repeated_is_answered_again_and_done_once() {
     assert_eq!(site.refuse(HOME, request(t, operate(0, blind(1, 7)))), first);
     site.ask(t, operate(1, read(2)));
     assert_eq!(site.refuse(HOME, request(t, operate(0, blind(1, 7)))), [], "an old one");
-    let prepared = site.ask(t, Request::Prepare { operations: 2 });
+    let prepared = site.ask(
+        t,
+        Request::Prepare {
+            operations: 2,
+            place: None,
+        },
+    );
     assert!(matches!(prepared[..], [Reply::Prepared { .. }]));
     assert_eq!(
-        site.refuse(HOME, request(t, Request::Prepare { operations: 2 })),
+        site.refuse(
+            HOME,
+            request(
+                t,
+                Request::Prepare {
+                    operations: 2,
+                    place: None
+                }
+            )
+        ),
         prepared
     );
     assert_eq!(
@@ -80,7 +128,10 @@ fn what_is_repeated_is_answered_again_and_done_once() {
     assert_eq!(site.refuse(HOME, request(t, decide())), [Reply::Done]);
     // Late ones of a transaction that has committed: a prepare must not be answered by a refusal, a rollback must not undo it.
     for late in [
-        Request::Prepare { operations: 2 },
+        Request::Prepare {
+            operations: 2,
+            place: None,
+        },
         operate(0, blind(1, 7)),
         Request::Decide(None),
     ] {
@@ -121,6 +172,7 @@ fn strangers_and_nonsense_change_nothing_at_a_coordinator() {
     let prepared = Reply::Prepared {
         floor: tick(2),
         check_above: false,
+        held: None,
     };
     let state = |coordinator: &Coordinator| {
         let mut sketch = Sketch::new(true);
@@ -284,7 +336,13 @@ fn who_has_read_through_and_writes_nothing_is_placed_above_as_well() {
         other => panic!("{other:?}"),
     };
     assert!(notes(&seen).behind && !notes(&seen).writes);
-    site.ask(first, Request::Prepare { operations: 1 });
+    site.ask(
+        first,
+        Request::Prepare {
+            operations: 1,
+            place: None,
+        },
+    );
     site.ask(first, Request::Decide(Some(tick(9))));
     let settled = site.ask(second, operate(1, Operation::Settle));
     assert!(
@@ -301,7 +359,13 @@ fn the_log_keeps_a_commit_that_cannot_be_folded_because_of_an_older_promise() {
     let (first, second) = (global(3), global(4));
     for transaction in [first, second] {
         site.ask(transaction, operate(0, blind(1, 7)));
-        site.ask(transaction, Request::Prepare { operations: 1 });
+        site.ask(
+            transaction,
+            Request::Prepare {
+                operations: 1,
+                place: None,
+            },
+        );
     }
     assert_eq!(site.2.undecided_since(), Some(Lsn(0)));
     // It commits above the floor of the second, whose record stands behind that of the first.
@@ -471,7 +535,13 @@ fn what_may_not_be_written_fails_and_what_was_written_before_commits() {
         ),
         "{told:?}"
     );
-    let prepared = site.ask(t, Request::Prepare { operations: 3 });
+    let prepared = site.ask(
+        t,
+        Request::Prepare {
+            operations: 3,
+            place: None,
+        },
+    );
     assert!(matches!(prepared[..], [Reply::Prepared { .. }]), "{prepared:?}");
     site.0.refuse_writes(None);
     let again = site.ask(global(7), operate(0, blind(2, 7)));
@@ -528,7 +598,13 @@ fn a_branch_is_taken_back_to_an_earlier_operation_once() {
     let empty = site.ask(t, operate(11, undo(0)));
     assert!(matches!(&empty[..], [Reply::Answer { notes, .. }] if !notes.writes));
     site.ask(t, operate(12, blind(1, 7)));
-    let prepared = site.ask(t, Request::Prepare { operations: 13 });
+    let prepared = site.ask(
+        t,
+        Request::Prepare {
+            operations: 13,
+            place: None,
+        },
+    );
     assert!(matches!(prepared[..], [Reply::Prepared { .. }]));
     assert_eq!(
         site.refuse(HOME, request(t, operate(13, undo(0)))),
@@ -562,7 +638,13 @@ fn a_branch_that_has_claims_left_of_what_was_undone_is_checked_at_its_place() {
         site.ask(t, operate(1, Operation::Undo { kept }));
         // That the row is there stays so in any case: it is written.
         site.ask(t, operate(2, addition(3)));
-        let prepared = site.ask(t, Request::Prepare { operations: 3 });
+        let prepared = site.ask(
+            t,
+            Request::Prepare {
+                operations: 3,
+                place: None,
+            },
+        );
         let [Reply::Prepared { check_above: told, .. }] = prepared[..] else {
             panic!("{prepared:?}")
         };

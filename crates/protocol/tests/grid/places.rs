@@ -128,7 +128,7 @@ fn who_has_only_read_above_the_begin_tick_is_given_a_fresh_tick() {
     };
     deciding.does([(HERE, noted(true, false)), (NodeId(2), noted(false, true))]);
     let (floor, check_above) = (tick(5).next(), false);
-    deciding.hear(HERE, Reply::Prepared { floor, check_above });
+    deciding.hear(HERE, prepared(floor, check_above));
     deciding.hear(NodeId(2), Reply::Holds { place: tick(5) });
     assert_eq!(deciding.coordinator.poll_tick_requests(), [deciding.transaction]);
 }
@@ -148,7 +148,13 @@ fn who_commits_alone_takes_no_step_that_a_prepared_branch_may_be_given() {
     let row = Row::from_values(&[Value::Int8(100)]);
     site.2.replay(below, TABLE, &key(2), Change::Insert(row)).unwrap();
     site.ask(global(4), operate(0, blind(1, 7)));
-    site.ask(global(4), Request::Prepare { operations: 1 });
+    site.ask(
+        global(4),
+        Request::Prepare {
+            operations: 1,
+            place: None,
+        },
+    );
     let beside = commit_alone(&mut site, global(3), 2, 7);
     assert_eq!(beside, [Reply::Committed { cts: promised.next() }]);
 }
@@ -189,7 +195,13 @@ fn waits_go_from_the_younger_to_the_older() {
     assert!(told.iter().any(wounded), "{told:?}");
     let mut site = Site::new();
     site.ask(younger, operate(0, lock()));
-    site.ask(younger, Request::Prepare { operations: 1 });
+    site.ask(
+        younger,
+        Request::Prepare {
+            operations: 1,
+            place: None,
+        },
+    );
     assert_eq!(
         site.ask(older, operate(0, lock())),
         [],
@@ -219,13 +231,25 @@ fn a_branch_is_prepared_only_when_it_follows_nobody() {
         )
     };
     assert!(ended.iter().any(settled), "{ended:?}");
-    let prepared = site.ask(second, Request::Prepare { operations: 2 });
+    let prepared = site.ask(
+        second,
+        Request::Prepare {
+            operations: 2,
+            place: None,
+        },
+    );
     assert!(matches!(prepared[..], [Reply::Prepared { .. }]), "{prepared:?}");
     // Whoever asks for it without having settled is refused, and stands in nobody's way.
     let mut hasty = Site::new();
     hasty.ask(first, operate(0, lock()));
     hasty.ask(second, operate(0, blind(1, 7)));
-    let refused = refusal(&hasty.ask(second, Request::Prepare { operations: 1 }));
+    let refused = refusal(&hasty.ask(
+        second,
+        Request::Prepare {
+            operations: 1,
+            place: None,
+        },
+    ));
     assert!(refused.contains("it still follows another transaction"), "{refused}");
     assert_eq!(hasty.2.prepared_branches().count(), 0);
 }
@@ -237,7 +261,13 @@ fn what_fails_if_a_prepared_branch_commits_is_not_acknowledged_before_that_is_de
         let (prepared, alone) = (global(3), global(4));
         // Applied after the other one, it leaves the type.
         site.ask(prepared, operate(0, blind(1, i64::MAX - 150)));
-        site.ask(prepared, Request::Prepare { operations: 1 });
+        site.ask(
+            prepared,
+            Request::Prepare {
+                operations: 1,
+                place: None,
+            },
+        );
         // A branch of its own could not be prepared either: it never waits.
         site.ask(alone, operate(0, blind(1, 100)));
         assert_eq!(
@@ -263,7 +293,86 @@ fn what_fails_if_a_prepared_branch_commits_is_not_acknowledged_before_that_is_de
     // What can be applied in any order is acknowledged at once.
     let mut site = Site::new();
     site.ask(global(3), operate(0, blind(1, 7)));
-    site.ask(global(3), Request::Prepare { operations: 1 });
+    site.ask(
+        global(3),
+        Request::Prepare {
+            operations: 1,
+            place: None,
+        },
+    );
     let alone = commit_alone(&mut site, global(4), 1, 100);
     assert!(matches!(alone[..], [Reply::Committed { .. }]), "{alone:?}");
+}
+
+/// Rule P-5: what was read is checked with the prepare already, where the floor allows the place that the coordinator thinks of.
+#[test]
+fn what_a_branch_has_read_is_held_where_its_coordinator_thinks_that_it_will_stand() {
+    for is_changed in [false, true] {
+        let mut site = Site::new();
+        site.ask(global(4), operate(0, blind(1, 7)));
+        site.ask(global(4), operate(1, read(2)));
+        if is_changed {
+            commit_alone(&mut site, global(5), 2, 7);
+        }
+        let place = tick(6).first_of(HOME);
+        let replies = site.ask(global(4), Request::Prepare { operations: 2, place });
+        let [
+            Reply::Prepared {
+                check_above: true,
+                held,
+                ..
+            },
+        ] = replies[..]
+        else {
+            panic!("{replies:?}")
+        };
+        assert_eq!(held, place.filter(|_| !is_changed));
+        if !is_changed {
+            let beside = commit_alone(&mut site, global(5), 2, 7);
+            assert!(matches!(beside[..], [Reply::Committed { cts }] if Some(cts) > place));
+        }
+    }
+}
+
+#[test]
+fn a_branch_that_holds_where_the_transaction_comes_to_stand_is_not_asked_again() {
+    let proposed = |deciding: &mut Deciding| {
+        deciding.coordinator.on_timer();
+        let asked = deciding.coordinator.poll_outgoing().into_iter();
+        let own = asked.filter(|outgoing| outgoing.message.transaction == deciding.transaction);
+        let place = |outgoing: rubato_protocol::grid::Outgoing| match outgoing.message.body {
+            Body::Request(Request::Prepare { place, .. }) => place,
+            other => panic!("{other:?}"),
+        };
+        let places: Vec<_> = own.map(place).collect();
+        assert_eq!(places[0], places[1]);
+        places[0].expect("a place")
+    };
+    let holding = |floor, place| Reply::Prepared {
+        floor,
+        check_above: true,
+        held: Some(place),
+    };
+    let mut deciding = Deciding::with(false);
+    let place = proposed(&mut deciding);
+    assert_eq!(place.owner(), Some(HOME));
+    let floor = deciding.transaction.tick.next();
+    deciding.hear(HERE, holding(floor, place));
+    deciding.hear(NodeId(2), prepared(floor, false));
+    assert_eq!(place_of(&mut deciding), place);
+    // A floor above it: the transaction stands elsewhere, and what was read has to hold there.
+    let mut deciding = Deciding::with(false);
+    deciding.coordinator.note_tick(tick(40));
+    deciding.begin(tick(30));
+    deciding.writes();
+    let place = proposed(&mut deciding);
+    assert!(place > tick(40), "in the newest tick that it knows of");
+    deciding.hear(HERE, holding(floor, place));
+    deciding.hear(NodeId(2), prepared(place.next(), false));
+    let asked: Vec<_> = deciding.coordinator.poll_outgoing().into_iter().collect();
+    let [only] = &asked[..] else { panic!("{asked:?}") };
+    let Body::Request(Request::Check { place: above, .. }) = only.message.body else {
+        panic!("{only:?}")
+    };
+    assert!(only.to == HERE && above > place);
 }

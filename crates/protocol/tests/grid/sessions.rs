@@ -277,7 +277,17 @@ fn a_transaction_of_a_session_becomes_a_branch_and_is_committed_like_the_others(
     assert!(placed.is_ok());
     assert_eq!(home.value(9, 1), Some(100));
     home.coordinator.commit(home.global, &mut home.ticks, &mut home.here.1);
-    assert_eq!(home.exchange(), [Request::Prepare { operations: 1 }]);
+    let asked = home.exchange();
+    // What was written here is prepared first: its floor says where the others are asked to hold.
+    let [
+        Request::Prepare {
+            operations: 1,
+            place: Some(_),
+        },
+    ] = asked[..]
+    else {
+        panic!("{asked:?}")
+    };
     assert_eq!(home.here.2.prepared_branches().count(), 1, "what it wrote is prepared");
     assert!((0..8).all(|_| home.ticks.next_tick().is_some()));
     let floor = home.global.tick;
@@ -286,6 +296,7 @@ fn a_transaction_of_a_session_becomes_a_branch_and_is_committed_like_the_others(
         Reply::Prepared {
             floor,
             check_above: false,
+            held: None,
         },
     );
     let decided = home.exchange();
@@ -371,5 +382,15 @@ fn an_adopted_transaction_waits_for_its_session_or_for_its_coordinator() {
         .find(|reply| !matches!(reply, Reply::Committed { .. }))
         .cloned();
     home.hear(HERE, settled.expect("an answer to the coordinator"));
-    assert_eq!(home.exchange(), [Request::Prepare { operations: 1 }]);
+    let asked = home.exchange();
+    // What was written here is prepared first: its floor says where the others are asked to hold.
+    let [
+        Request::Prepare {
+            operations: 1,
+            place: Some(_),
+        },
+    ] = asked[..]
+    else {
+        panic!("{asked:?}")
+    };
 }

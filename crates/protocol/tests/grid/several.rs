@@ -76,7 +76,19 @@ fn several_operations_are_done_in_order_and_each_counts() {
     for number in [1, 2] {
         assert_eq!(site.refuse(HOME, request(t, operate(number, read(1)))), []);
     }
-    assert_eq!(site.refuse(HOME, request(t, Request::Prepare { operations: 1 })), []);
+    assert_eq!(
+        site.refuse(
+            HOME,
+            request(
+                t,
+                Request::Prepare {
+                    operations: 1,
+                    place: None
+                }
+            )
+        ),
+        []
+    );
     assert_eq!(value(&mut site, t, 3, 5), Some(8));
     assert!(matches!(
         site.ask(t, Request::CommitAlone { operations: 4 })[..],

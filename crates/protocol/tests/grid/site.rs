@@ -235,7 +235,17 @@ impl Deciding {
     pub(crate) fn prepared(&mut self, floor: Timestamp) {
         for node in [HERE, NodeId(2)] {
             let check_above = false;
-            self.hear(node, Reply::Prepared { floor, check_above });
+            self.hear(node, prepared(floor, check_above));
         }
+    }
+}
+
+/// A branch is prepared, and was asked to hold nowhere.
+pub(crate) fn prepared(floor: Timestamp, check_above: bool) -> Reply {
+    let held = None;
+    Reply::Prepared {
+        floor,
+        check_above,
+        held,
     }
 }

@@ -60,7 +60,13 @@ fn the_cohort_times_out_while_waiting_for_a_pre_commit_message() {
     assert_eq!(site.0.open_branches(), 0);
     // The coordinator that comes back cannot commit it any more.
     site.0.on_reach(HOME, true);
-    let late = site.ask(t, Request::Prepare { operations: 1 });
+    let late = site.ask(
+        t,
+        Request::Prepare {
+            operations: 1,
+            place: None,
+        },
+    );
     assert!(matches!(&late[..], [reply] if is_given_up(reply)), "{late:?}");
     assert_eq!(value_at(&mut site, 9), Some(100));
 }
@@ -74,6 +80,7 @@ fn the_coordinator_times_out_while_waiting_for_a_ready_to_commit_response() {
     let prepared = Reply::Prepared {
         floor: deciding.transaction.tick,
         check_above: false,
+        held: None,
     };
     deciding.hear(HERE, prepared.clone());
     for _ in 0..=SILENT_ROUNDS_MAX {
@@ -107,7 +114,13 @@ fn the_cohort_times_out_while_waiting_for_a_commit_or_rollback_message() {
         let mut site = Site::new();
         let t = global(3);
         site.ask(t, operate(0, blind(1, 7)));
-        let prepared = site.ask(t, Request::Prepare { operations: 1 });
+        let prepared = site.ask(
+            t,
+            Request::Prepare {
+                operations: 1,
+                place: None,
+            },
+        );
         assert!(matches!(prepared[..], [Reply::Prepared { .. }]), "{prepared:?}");
         // Heard of or not, it asks and does nothing by itself; whoever reads the row waits.
         for is_reached in [true, false] {

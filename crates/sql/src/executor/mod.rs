@@ -77,6 +77,7 @@ pub use recursive::Working;
 pub(crate) use schema::storage_of_rows;
 pub use schema::{IndexProgress, SchemaRun, carry_out_all, derived_row};
 pub use select::StepCounters;
+pub(crate) use update::changes_later;
 
 use crate::analytics::Engine;
 use crate::catalog::Catalog;

@@ -15,7 +15,7 @@ use crate::catalog::Table;
 use crate::far::Passage;
 use crate::plan::{Access, Relation, Step};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef};
-use rubato_formula::{EvalContext, Expr};
+use rubato_formula::{EvalContext, Expr, Formula};
 use rubato_protocol::{KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use smallvec::SmallVec;
 use std::cell::OnceCell;
@@ -35,6 +35,8 @@ pub(crate) struct ChangeRun {
     /// Those of an access by several ranges, once somebody has asked whether a row is still within.
     pub(crate) reach: OnceCell<Vec<KeyRange>>,
     keys: TargetKeys,
+    /// What another node makes of a row of its own, once it is known whether a formula says that.
+    pub(crate) at_once: Option<Option<Box<Formula>>>,
     held: Held,
     /// The next key whose row is to be changed.
     pub(crate) next: usize,

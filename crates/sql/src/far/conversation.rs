@@ -2,18 +2,17 @@
 
 use super::ahead::{Ahead, BYTES_MAX, Call, RowCalls, depend};
 use super::definitions::Definitions;
+use super::later::Later;
+use super::line::{Line, Purpose};
 use super::seen::Seen;
 use super::{KnownHere, Whereabouts, stop_of};
 use rubato_base::{Error, Key, Lsn, NodeId, SqlState, TableId, TransactionId};
 use rubato_formula::Drawn;
-use rubato_protocol::grid::{Answer, Ending, Operation, SEVERAL_MAX};
+use rubato_protocol::grid::{Answer, Ending, Operation};
 use rubato_protocol::{KeyRange, Outcome, Stop, Wait, WaitReason};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// Bytes of operations that are asked for together.
-const SEVERAL_BYTES_MAX: usize = 256 << 10;
 
 /// Behind the last operation that may have changed something, for each node that there is one on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,59 +32,6 @@ impl FarMark {
     fn later_than(&self, mark: &FarMark) -> Vec<NodeId> {
         let later = self.0.iter().filter(|(node, behind)| **behind > mark.on(**node));
         later.map(|(node, _)| *node).collect()
-    }
-}
-
-/// What an answer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// The call with this number of the row with this number.
-    Call(u64, usize),
-    /// Whoever reads it.
-    Seen,
-    /// What was told of definitions at this place.
-    Definition(usize),
-    /// Nobody waits for it.
-    Nothing,
-}
-
-/// One node: it is asked again when it has answered.
-#[derive(Debug, Default)]
-struct Line {
-    /// How many operations it has been given, or is to be given: the number of the next.
-    numbered: u32,
-    asked: Vec<(Purpose, Operation)>,
-    waiting: VecDeque<(Purpose, Operation)>,
-}
-
-impl Line {
-    /// What is to be asked next, all that may be asked for together.
-    fn next_question(&mut self) -> Option<Operation> {
-        if !self.asked.is_empty() {
-            return None;
-        }
-        let mut bytes = 0;
-        while let Some((purpose, operation)) = self.waiting.pop_front() {
-            bytes += operation.bytes();
-            let may_be_last = self.asked.is_empty()
-                || (operation.may_be_one_of_several() && bytes <= SEVERAL_BYTES_MAX && self.asked.len() < SEVERAL_MAX);
-            if !may_be_last {
-                self.waiting.push_front((purpose, operation));
-                break;
-            }
-            let is_alone = !operation.may_be_one_of_several();
-            self.asked.push((purpose, operation));
-            if is_alone {
-                break;
-            }
-        }
-        match &self.asked[..] {
-            [] => None,
-            [(_, operation)] => Some(operation.clone()),
-            several => Some(Operation::Several {
-                operations: several.iter().map(|(_, operation)| operation.clone()).collect(),
-            }),
-        }
     }
 }
 
@@ -118,6 +64,7 @@ pub struct FarRows {
     /// With what rows have had done that are not done themselves.
     given: FarMark,
     pub(super) seen: Seen,
+    later: Later,
     definitions: Definitions,
     /// Rounds of relay joins so far.
     rounds: u32,
@@ -145,6 +92,7 @@ impl FarRows {
             changed_before: FarMark::default(),
             given: FarMark::default(),
             seen: Seen::default(),
+            later: Later::default(),
             definitions: Definitions::default(),
             rounds: 0,
             within_expression: false,
@@ -248,6 +196,7 @@ impl FarRows {
             (Purpose::Seen, Answer::NotDone) => drop(self.give(node, Purpose::Seen, operation)),
             (Purpose::Seen, answer) => self.seen.on_answer(node, &operation, answer),
             (Purpose::Definition(at), answer) => self.definitions.on_answer(at, answer),
+            (Purpose::Later(number), answer) => self.take_later(node, number, answer),
             (Purpose::Nothing, _) => {}
         }
     }
@@ -499,12 +448,16 @@ impl FarRows {
                 (call.number, call.answer) = (number, None);
             }
             None => {
-                let number = self.give_call(at, node, &operation, changes);
+                let claimed = self.later.claim(node, &operation);
+                let (number, answer) = match claimed {
+                    Some(change) => (change.number, change.answer),
+                    None => (self.give_call(at, node, &operation, changes), None),
+                };
                 self.row.calls.push(Call {
                     node,
                     number,
                     operation,
-                    answer: None,
+                    answer,
                 });
             }
             Some(call) if call.node == node && call.operation == operation => {}
@@ -534,6 +487,46 @@ impl FarRows {
             self.given.raise(node, number);
         }
         number
+    }
+
+    /// Whether what later statements change may be asked for: the row that waits has asked one thing, and nothing was asked for later.
+    pub(crate) fn may_ask_for_later(&self) -> bool {
+        let waits_for_one = matches!(&self.row.calls[..], [only] if only.answer.is_none());
+        waits_for_one && self.depth == 0 && !self.ahead.is_running() && self.later.is_empty()
+    }
+
+    /// Has a row changed for a statement whose turn has not come: see [`super::later`].
+    pub(super) fn change_later(&mut self, node: NodeId, operation: Operation) {
+        let next = self.lines.get(&node).map_or(0, |line| line.numbered);
+        if self.definitions.is_uncreated(node) {
+            return;
+        }
+        let number = self.number(node, Purpose::Later(next), operation.clone());
+        self.later.push(node, number, operation);
+        self.given.raise(node, number);
+    }
+
+    fn take_later(&mut self, node: NodeId, number: u32, answer: Answer) {
+        let Some(answer) = self.later.on_answer((node, number), answer) else {
+            return;
+        };
+        let rows = std::iter::once(&mut self.row).chain(&mut self.rows_ahead);
+        let mut calls = rows.flat_map(|row| &mut row.calls);
+        if let Some(call) = calls.find(|call| (call.node, call.number) == (node, number)) {
+            call.answer = Some(answer);
+        }
+    }
+
+    fn take_back_later(&mut self, node: NodeId) {
+        if let Some(kept) = self.later.forget(node) {
+            self.give_behind(node, Purpose::Nothing, Operation::Undo { kept });
+        }
+    }
+
+    /// The transaction is to commit: what was done for statements that have not made it is taken back.
+    pub(crate) fn take_back_all_later(&mut self) {
+        let nodes: BTreeSet<NodeId> = self.later.nodes().collect();
+        nodes.into_iter().for_each(|node| self.take_back_later(node));
     }
 
     /// Has nodes do something about definitions, each once, all at the same time.
@@ -574,6 +567,11 @@ impl FarRows {
     }
 
     fn give(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
+        self.take_back_later(node);
+        self.give_behind(node, purpose, operation)
+    }
+
+    fn give_behind(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
         if let Some(create) = self.definitions.take_uncreated(node) {
             self.number(node, Purpose::Nothing, create);
         }
@@ -597,6 +595,10 @@ impl FarRows {
             later.extend(self.given.later_than(mark));
             later.sort_unstable();
             later.dedup();
+            // What later statements had done goes with it.
+            for node in &later {
+                self.later.forget(*node);
+            }
         }
         if later.is_empty() {
             return;

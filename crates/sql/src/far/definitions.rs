@@ -76,6 +76,11 @@ impl Definitions {
         (!storage.is_empty()).then_some(Operation::Create { storage })
     }
 
+    /// Whether there is such a thing.
+    pub(super) fn is_uncreated(&self, node: NodeId) -> bool {
+        self.made.get(&node).copied().unwrap_or(0) < self.created.len()
+    }
+
     /// The nodes whose part of the transaction is not rows alone.
     pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
         let made = self.made.keys().copied();

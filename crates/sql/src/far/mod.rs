@@ -12,6 +12,8 @@ mod conversation;
 mod copies;
 mod definitions;
 mod known;
+mod later;
+mod line;
 mod moving;
 mod relay;
 mod seen;
@@ -121,6 +123,16 @@ pub struct Moving {
 pub struct Mark {
     here: Savepoint,
     far: FarMark,
+}
+
+/// Reads a row to write and changes it.
+fn updating((table, key): (TableId, &Key), columns: ColumnSet, formula: &Formula) -> Operation {
+    Operation::Update {
+        table,
+        key: key.clone(),
+        columns,
+        formula: formula.clone(),
+    }
 }
 
 /// Who changes a row that is not this node's alone.
@@ -452,14 +464,18 @@ impl<'a> Rows<'a> {
             return None;
         };
         self.touch(table, Some(key.as_bytes()), true);
-        let operation = Operation::Update {
-            table,
-            key: key.clone(),
-            columns,
-            formula: formula.clone(),
-        };
+        let operation = updating((table, key), columns, formula);
         let changed = self.far.as_deref_mut()?.change(node, (table, key), operation);
         Some(changed.and_then(row_of))
+    }
+
+    /// Has the same done for a statement whose turn has not come, if one other node has the row.
+    pub(crate) fn update_later(&mut self, (table, key): (TableId, &Key), columns: ColumnSet, formula: &Formula) {
+        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
+            && let Some(far) = self.far.as_deref_mut()
+        {
+            far.change_later(node, updating((table, key), columns, formula));
+        }
     }
 
     /// As [`FormulaDatabase::delete`].

@@ -10,7 +10,7 @@ use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX
 use crate::advisory::AdvisoryLocks;
 use crate::binder::{BindSettings, SearchPath};
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
-use crate::client::Responder;
+use crate::client::{Request, Responder};
 use crate::executor::{Completion, Cursor, Progress, StatementKind};
 use crate::insight::Insight;
 use crate::partition::{Partition, SequenceValues};
@@ -23,6 +23,7 @@ use rubato_protocol::{CommitPolicy, Outcome, Stop, Wait, WaitReason};
 use rubato_stages::StageKind;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl BindSettings for Session {
@@ -281,6 +282,7 @@ impl Session {
     /// as much as should be sent first.
     pub fn on_execution(
         &mut self,
+        requests: &VecDeque<Request>,
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
@@ -301,7 +303,13 @@ impl Session {
             self.current = Some(current);
             return self.refuse(error, partition, responder);
         }
+        // Behind a statement that waits for others there may be more to ask for.
+        self.holds_questions = !requests.is_empty();
         let outcome = numbers.and_then(|()| self.run_cursor(&mut current, transaction, partition, context, responder));
+        self.holds_questions = false;
+        if !matches!(outcome, Err(Stop::Wait(_))) {
+            self.ask_others(partition);
+        }
         let parameters_hold_rows = current.rows;
         let outcome = outcome.and_then(|progress| {
             // Who has waited for a lock is to see what its last holder did.
@@ -361,6 +369,10 @@ impl Session {
             Err(stop) => {
                 let savepoint = current.savepoint.clone();
                 self.current = Some(current);
+                if matches!(stop, Stop::Wait(_)) {
+                    self.ask_for_later(requests, partition, context);
+                    self.ask_others(partition);
+                }
                 let stop = self.or_deadlock(stop, partition);
                 if matches!(stop, Stop::Fail(_))
                     && let Some(next) = self.pause(partition)

@@ -245,17 +245,7 @@ impl Session {
         if prepared.types.iter().any(|own| own.enum_number().is_some()) {
             self.see_enums(&self.catalog(&lock.lock()));
         }
-        let parameters = bind
-            .parameters
-            .iter()
-            .zip(&prepared.types)
-            .enumerate()
-            .map(|(index, (value, data_type))| {
-                let format = format_of(&bind.parameter_formats, index);
-                self.parameter(value, *data_type, format)
-                    .map_err(|error| error.with_context(format!("unnamed portal parameter ${}", index + 1)))
-            });
-        let parameters = parameters.collect::<Result<Arc<[Value]>>>()?;
+        let parameters = self.parameters_of(&bind, &prepared)?;
         let prepared = self.renewed_by(&bind.statement, prepared, lock, context)?;
         let columns = output_of(self.answering(&prepared.statement)).len();
         if bind.result_formats.len() > 1 && bind.result_formats.len() != columns {
@@ -299,6 +289,17 @@ impl Session {
         self.portals.insert(portal, opened);
         responder.bind_complete();
         Ok(None)
+    }
+
+    /// The values that a statement is bound to.
+    pub(super) fn parameters_of(&self, bind: &Bind, prepared: &Prepared) -> Result<Arc<[Value]>> {
+        let values = bind.parameters.iter().zip(&prepared.types).enumerate();
+        let parameters = values.map(|(index, (value, data_type))| {
+            let format = format_of(&bind.parameter_formats, index);
+            self.parameter(value, *data_type, format)
+                .map_err(|error| error.with_context(format!("unnamed portal parameter ${}", index + 1)))
+        });
+        parameters.collect()
     }
 
     fn parameter(&self, value: Option<&[u8]>, data_type: DataType, format: Format) -> Result<Value> {

@@ -102,6 +102,9 @@ impl Session {
 
     /// Asks them what is to be asked next.
     pub(super) fn ask_others(&mut self, partition: &mut Partition) {
+        if self.holds_questions {
+            return;
+        }
         let Some(transaction) = &mut self.transaction else {
             return;
         };
@@ -154,6 +157,9 @@ impl Session {
 
     fn end_on_all_nodes(&mut self, partition: &mut Partition) -> Outcome<Lsn> {
         self.hear_others(partition);
+        if let Some(far) = self.transaction.as_mut().and_then(|open| open.far.as_mut()) {
+            far.take_back_all_later();
+        }
         self.ask_others(partition);
         let lost = || Error::internal("a transaction over several nodes has lost its part");
         let transaction = self.transaction.as_mut().ok_or_else(lost)?;

@@ -35,6 +35,7 @@ mod extended;
 mod far;
 mod finish;
 mod kept_open;
+mod later;
 mod moves;
 mod numbers;
 mod path;
@@ -270,6 +271,8 @@ pub struct Session {
     changing_schema: Option<Box<schema::SchemaChanging>>,
     skip_to_sync: bool,
     taken: TakenNumbers,
+    /// What is to be asked of other nodes waits for what is asked for later statements.
+    holds_questions: bool,
     /// The id of the open transaction, if its client has asked for one.
     asked_id: Option<u64>,
     /// When the transaction that is run again began: `now()` stays what it was.
@@ -338,6 +341,7 @@ impl Session {
             changing_schema: None,
             skip_to_sync: false,
             taken: TakenNumbers::default(),
+            holds_questions: false,
             asked_id: None,
             began_us: None,
             durable_at: Lsn(0),

@@ -12,6 +12,7 @@ mod growth;
 mod lookups;
 mod numbers;
 mod outcomes;
+mod pipelines;
 mod placement;
 mod spread;
 mod ticks;

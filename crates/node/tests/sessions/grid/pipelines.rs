@@ -1,0 +1,122 @@
+//! Statements that a client sends together, whose rows are on other nodes.
+
+use super::spread::spread;
+use super::*;
+use crate::world::{bind_to, execute, parse};
+
+const TAKE: &str = "UPDATE accounts SET v = CASE WHEN v >= $1 THEN v - $1 ELSE v + 1000 END WHERE id = $2 RETURNING v";
+
+/// Each of these in turn, as a client that waits for none of them.
+fn taken(values: &[[&str; 2]]) -> Vec<Request> {
+    let mut requests = Vec::new();
+    for values in values {
+        requests.extend([bind_to("", "take", values), execute("", 0)]);
+    }
+    requests.push(Request::Sync);
+    requests
+}
+
+fn prepared() -> [Site; 2] {
+    let mut sites = spread();
+    sites[0].request([parse("take", TAKE), Request::Sync]);
+    work(&mut sites);
+    sites[0].said();
+    sites
+}
+
+fn pipelined(sites: &mut [Site; 2], values: &[[&str; 2]]) -> (Vec<String>, u64) {
+    sites[0].request(taken(values));
+    let messages = messages_of_work(sites);
+    let told = sites[0].said().into_iter();
+    (told.filter(|line| line != "2").collect(), messages)
+}
+
+fn all(node: usize, sites: &mut [Site; 2]) -> String {
+    let sql = "SELECT string_agg(v::text, ' ' ORDER BY id) FROM accounts";
+    ask_at(node, sites, sql)[1].clone()
+}
+
+/// Rows with odd numbers are on the other node.
+#[test]
+fn what_statements_behind_one_that_waits_change_is_asked_for_with_it() {
+    let mut sites = prepared();
+    ask_at(0, &mut sites, "BEGIN");
+    let values = [["1", "1"], ["2", "3"], ["3", "4"], ["4", "5"], ["5", "7"]];
+    let (told, messages) = pipelined(&mut sites, &values);
+    let expected: Vec<String> = (1..=5)
+        .flat_map(|n| [format!("D {}", 100 - n), "C UPDATE 1".to_owned()])
+        .chain(["Z T".to_owned()])
+        .collect();
+    assert_eq!(told, expected);
+    assert!(
+        messages <= 3,
+        "one question and its answer, and what goes along: {messages}"
+    );
+    assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(all(1, &mut sites), "D 99 100 98 97 96 100 95 100 100 100");
+}
+
+#[test]
+fn a_row_that_is_changed_twice_is_changed_in_order() {
+    let mut sites = prepared();
+    let values = [["60", "1"], ["60", "1"], ["7", "3"], ["1", "1"]];
+    let (told, messages) = pipelined(&mut sites, &values);
+    let rows = ["D 40", "D 1040", "D 93", "D 1039"];
+    assert!(
+        told.iter().filter(|line| line.starts_with('D')).eq(rows.iter()),
+        "{told:?}"
+    );
+    assert!(messages <= 8, "{messages}");
+    assert_eq!(all(1, &mut sites), "D 1039 100 93 100 100 100 100 100 100 100");
+}
+
+/// What was done for statements that are not run goes with the block, or back to the savepoint.
+#[test]
+fn what_was_done_for_statements_that_are_never_run_is_taken_back() {
+    let mut sites = prepared();
+    ask_at(
+        0,
+        &mut sites,
+        "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 9; SAVEPOINT s",
+    );
+    // The second of them fails.
+    let values = [["1", "1"], ["-2147483648", "3"], ["1", "5"]];
+    let (told, _) = pipelined(&mut sites, &values);
+    assert!(told[2].starts_with("E 22003"), "{told:?}");
+    let back = ask_at(
+        0,
+        &mut sites,
+        "ROLLBACK TO s; UPDATE accounts SET v = v + 1 WHERE id = 5; COMMIT",
+    );
+    assert_eq!(back, ["C ROLLBACK", "C UPDATE 1", "C COMMIT", "Z I"]);
+    assert_eq!(all(1, &mut sites), "D 100 100 100 100 101 100 100 100 101 100");
+    // One here fails, behind which one there was asked for.
+    let values = [["1", "1"], ["-2147483648", "2"], ["1", "5"]];
+    let (told, _) = pipelined(&mut sites, &values);
+    assert!(told.iter().any(|line| line.starts_with("E 22003")), "{told:?}");
+    assert_eq!(all(0, &mut sites), "D 100 100 100 100 101 100 100 100 101 100");
+}
+
+/// A statement between them that reads there finds what stands before it, and nothing of what comes later.
+#[test]
+fn a_statement_between_them_sees_what_stands_before_it() {
+    let mut sites = prepared();
+    sites[0].request([
+        parse("look", "SELECT sum(v) FROM accounts WHERE id IN (1, 3)"),
+        Request::Sync,
+    ]);
+    work(&mut sites);
+    sites[0].said();
+    let mut requests = taken(&[["1", "1"], ["2", "3"], ["4", "5"]]);
+    // Behind the first, which has asked for the others as well by then.
+    let look = [bind_to("", "look", &[]), execute("", 0)];
+    requests.splice(4..4, look);
+    ask_at(0, &mut sites, "BEGIN");
+    sites[0].request(requests);
+    work(&mut sites);
+    let told = sites[0].said();
+    let rows: Vec<&str> = told.iter().filter_map(|line| line.strip_prefix("D ")).collect();
+    assert_eq!(rows, ["99", "98", "197", "96"], "{told:?}");
+    assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(all(1, &mut sites), "D 99 100 98 100 96 100 100 100 100 100");
+}

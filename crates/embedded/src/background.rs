@@ -32,12 +32,16 @@ struct Signal {
 impl Background {
     pub(crate) fn start(node: Node) -> Background {
         let signal = Arc::new(Signal::default());
-        let own = Arc::clone(&signal);
+        let (own, working) = (Arc::clone(&signal), node.clone());
         let spawned = std::thread::Builder::new()
             .name("checkpoint".into())
-            .spawn(move || run(&node, &own));
+            .spawn(move || run(&working, &own));
         let thread = match spawned {
-            Ok(thread) => Some(thread),
+            Ok(thread) => {
+                // Before anybody can ask for one: the thread may not have had its turn yet.
+                node.serve_checkpoints();
+                Some(thread)
+            }
             Err(wrong) => {
                 tracing::error!(%wrong, "no thread for checkpoints: the log will grow");
                 None
@@ -77,7 +81,6 @@ pub(crate) fn lend_thread(job: rubato_node::Job) -> bool {
 }
 
 fn run(node: &Node, signal: &Signal) {
-    node.serve_checkpoints();
     let mut log_looked_at = Instant::now();
     let mut not_before = Instant::now();
     let mut warming_up = true;

@@ -92,6 +92,9 @@ pub trait GridDesk: Send + Sync {
     /// The turns in which these nodes come to have the parts of a table: as few parts as can be go from those that have them now.
     fn turns(&self, now: &[NodeId], nodes: &[NodeId]) -> Vec<NodeId>;
 
+    /// Whether the others can agree on something without this node, so that it may go.
+    fn may_do_without(&self, node: NodeId) -> bool;
+
     /// The node is no member any more, which whoever keeps the list writes down and tells the others.
     fn remove_node(&self, node: NodeId);
 

@@ -62,7 +62,16 @@ impl GridState {
 
     /// Whether so many nodes can be reached that they could agree on something.
     pub(super) fn has_majority(&self) -> bool {
-        let is_reached = |node| node == self.settings.id || self.calls.is_up(node);
+        self.is_majority(|_| true)
+    }
+
+    /// Whether they could without this node: the only one that has a vote may not go.
+    pub(super) fn may_do_without(&self, node: NodeId) -> bool {
+        self.is_majority(|voter| voter != node)
+    }
+
+    fn is_majority(&self, counts: impl Fn(NodeId) -> bool) -> bool {
+        let is_reached = |node| counts(node) && (node == self.settings.id || self.calls.is_up(node));
         let agreement = &self.agreement.agreement;
         match agreement.voters().is_empty() {
             true => is_reached(self.settings.founder),

@@ -309,6 +309,10 @@ impl GridDesk for GridShared {
         turns
     }
 
+    fn may_do_without(&self, node: NodeId) -> bool {
+        self.state.lock().may_do_without(node)
+    }
+
     fn remove_node(&self, node: NodeId) {
         self.news.store(true, Ordering::Release);
         self.state.lock().removed.insert(node);

@@ -369,8 +369,8 @@ impl World<'_> {
             let code = answer.code();
             let is_calm = !self.plan.has(GrowthTrouble::Crashes) && !self.plan.has(GrowthTrouble::Partitions);
             let may_be_refused = !is_calm && asked != Some(Asked::Schema);
-            // Another change of the catalogs may not be known everywhere yet.
-            let is_early = asked == Some(Asked::HandOver) && code == "55006";
+            // Another change of the catalogs may not be known everywhere yet, or votes not be given.
+            let is_early = matches!(asked, Some(Asked::HandOver | Asked::Removal)) && code == "55006";
             let is_expected = code == "40001" || is_early || may_be_refused;
             if !PASSES.contains(&code.as_str()) || !is_expected {
                 let what = format!("the operator, {asked:?}: {code} {error}");

@@ -148,7 +148,8 @@ impl Session {
 
     /// ALTER GRID REMOVE NODE: it is no member any more, if it has nothing that others need. Its tag.
     ///
-    /// Errors: 42704 for a node that is none; 55000 for this one; 2BP01 as long as it has rows; 55006 while a definition is changed.
+    /// Errors: 42704 for a node that is none; 55000 for this one; 2BP01 as long as it has rows; 55006 while a definition is changed, and if the others
+    /// cannot agree on anything without it.
     pub(super) fn remove_node(&mut self, node: NodeId, partition: &Partition) -> Result<String> {
         if self.block != Block::None {
             let message = "ALTER GRID REMOVE NODE cannot run inside a transaction block";
@@ -176,6 +177,11 @@ impl Session {
                     .with_detail(format!("The table is in database \"{}\".", database.facts.name))
                     .with_hint(format!("`rubato grid drain {}` moves all rows to other nodes.", node.0)));
             }
+        }
+        if !desk.may_do_without(node) {
+            let message = format!("without node {} the others have no majority of the votes", node.0);
+            let hint = "`rubato grid status` shows who has a vote: one of one or two nodes, three of three or four. Let another node join first, and wait until it has one.";
+            return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint(hint));
         }
         desk.remove_node(node);
         Ok(TAG.to_owned())

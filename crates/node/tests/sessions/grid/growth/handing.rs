@@ -450,3 +450,35 @@ fn who_is_to_keep_it_does_not_before_the_numbers_of_sequences_have_come() {
     sites.is_served(&mut given, "it has come");
     assert_eq!(sites.keepers(), [Some(NodeId(1)); 3]);
 }
+
+/// In a grid of two only one has a vote: without it nobody would begin a transaction any more.
+#[test]
+fn the_only_node_that_has_a_vote_does_not_go() {
+    let mut sites = Sites::of(2);
+    sites.ask(
+        1,
+        "CREATE TABLE few (id int PRIMARY KEY); INSERT INTO few VALUES (1), (2), (3)",
+    );
+    for _ in 0..100 {
+        if sites.state("few") == "D 1|rests" {
+            break;
+        }
+        sites.step(1, "few", "1", &mut |_| {});
+    }
+    assert_eq!(tags(&sites.ask(1, "ALTER GRID HAND OVER TO NODE 1")), ["ALTER GRID"]);
+    sites.rest();
+    let told = sites.ask(1, "ALTER GRID REMOVE NODE 0");
+    assert!(told[0].starts_with("E 55006"), "{told:?}");
+    assert_eq!(sites.row(1, "SELECT count(*) FROM few"), "D 3");
+    // With a third there are three votes, and two are left.
+    sites.join();
+    let told = sites.ask(1, "ALTER GRID REMOVE NODE 0");
+    assert_eq!(tags(&told), ["ALTER GRID"], "{told:?}");
+    sites.sites[0] = None;
+    for node in [1, 2] {
+        sites.at(node).node.on_node_down(NodeId(0));
+    }
+    sites.agree();
+    assert_eq!(sites.row(2, "SELECT count(*) FROM few"), "D 3");
+    assert_eq!(tags(&sites.ask(2, "INSERT INTO few VALUES (4)")), ["INSERT 0 1"]);
+}

@@ -8,6 +8,18 @@ use rubato_sql::databases::{DatabaseFacts, Databases};
 use rubato_sql::partition::{Attachment, Derived};
 use std::collections::BTreeSet;
 
+/// The databases with all their catalogs, and who changes them, as another node is told.
+pub(crate) fn all_of(databases: &Databases) -> Attachment {
+    let catalogs = databases.iter();
+    let catalogs = catalogs.map(|database| (database.facts.id, (*database.catalog).clone()));
+    Attachment {
+        databases: Some(databases.facts()),
+        catalogs: catalogs.collect(),
+        keeping: databases.keeping().copied(),
+        ..Attachment::default()
+    }
+}
+
 /// The databases with the attached catalogs, and rows that were laid out of others' on the node that changed them. Catalogs that are no
 /// newer than those that are there are left out: the commit of a branch may be heard of after that of a later one.
 ///

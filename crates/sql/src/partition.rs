@@ -188,11 +188,15 @@ impl Partition {
 
     /// These are the databases from now on, for the views of what happens now too.
     pub fn set_databases(&mut self, databases: Arc<Databases>) {
-        self.insight.set_databases(Arc::clone(&databases));
-        self.databases = databases;
+        self.replace_databases(databases);
         if let Some(grid) = &self.grid {
             grid.catalogs_change();
         }
+    }
+
+    fn replace_databases(&mut self, databases: Arc<Databases>) {
+        self.insight.set_databases(Arc::clone(&databases));
+        self.databases = databases;
     }
 
     /// Another node keeps what there is once from now on; these are catalogs in which no more has changed than how tables are said to lie.
@@ -201,9 +205,7 @@ impl Partition {
         for (database, catalog) in catalogs {
             databases = databases.with_catalog(database, catalog);
         }
-        let databases = Arc::new(databases);
-        self.insight.set_databases(Arc::clone(&databases));
-        self.databases = databases;
+        self.replace_databases(Arc::new(databases));
         if let Some(desk) = self.grid.clone()
             && let Some(followed) = desk.follow_keeper(&self.databases)
         {

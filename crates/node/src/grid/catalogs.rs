@@ -6,7 +6,7 @@
 
 use super::GridMessage;
 use super::state::GridState;
-use crate::attached::{changed_tables, leave, tables, with_newer};
+use crate::attached::{all_of, changed_tables, leave, tables, with_newer};
 use crate::checkpoint::with_attached;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp};
@@ -263,22 +263,13 @@ impl GridState {
     }
 
     fn tell_all_to(&mut self, node: NodeId, partition: &Partition) {
-        let all = partition.databases.iter();
-        let attachment = Attachment {
-            databases: Some(partition.databases.facts()),
-            catalogs: all
-                .map(|database| (database.facts.id, (*database.catalog).clone()))
-                .collect(),
-            keeping: partition.databases.keeping().copied(),
-            ..Attachment::default()
-        };
         let message = CatalogMessage::All {
             version: self.own_version(),
             last_tick: match self.keeps_catalogs() {
                 true => self.last_tick_before(),
                 false => self.catalogs.last_tick,
             },
-            content: attachment.encode(),
+            content: all_of(&partition.databases).encode(),
         };
         self.say_of_catalogs(node, message);
     }

@@ -7,6 +7,7 @@ use super::calls::cannot_be_reached;
 use super::catalogs::LIFE_SHIFT;
 use super::state::GridState;
 use super::{GridMessage, GridSettings};
+use crate::attached::all_of;
 use crate::node::Shared;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, Timestamp};
 use rubato_grid::catalogs::CatalogMessage;
@@ -110,15 +111,9 @@ impl GridState {
         else {
             return;
         };
-        let databases = partition.databases.iter();
         let attachment = Attachment {
-            databases: Some(partition.databases.facts()),
-            catalogs: databases
-                .map(|database| (database.facts.id, (*database.catalog).clone()))
-                .collect(),
             sequences: partition.sequences.given(),
-            keeping: Some(keeping),
-            ..Attachment::default()
+            ..all_of(&partition.databases)
         };
         let message = CatalogMessage::HandOver {
             last_tick: self.last_tick_before(),

@@ -141,6 +141,15 @@ impl GridSettings {
         }
     }
 
+    /// The keeper as a node takes it whose log does not say who it is: the one that has begun the grid, or where that has gone, any other.
+    /// Never itself: who has been handed over to has that in its log.
+    pub fn keeper_unless_known(own: NodeId, nodes: &[NodeId]) -> NodeId {
+        if nodes.contains(&Members::FIRST) {
+            return Members::FIRST;
+        }
+        nodes.iter().copied().find(|node| *node != own).unwrap_or(own)
+    }
+
     /// 22023 if there can be no such grid.
     fn check(&self) -> Result<()> {
         if self.nodes.contains(&self.id) && self.nodes.len() <= NODES_MAX && self.retry_us > 0 {

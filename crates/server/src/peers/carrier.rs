@@ -214,9 +214,6 @@ impl Carrier {
 
     /// The node stops: the others hear of it, until nothing is left to be written.
     pub(crate) fn stop(&mut self) {
-        if let Some(error) = self.hand_over() {
-            tracing::warn!(%error, "what there is once stays on this node, and is not served until it is back");
-        }
         self.links.stop("the node is being stopped");
         self.turn();
     }

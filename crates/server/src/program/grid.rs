@@ -184,12 +184,10 @@ impl Mover {
         Ok(())
     }
 
-    /// Whether a table lies where it is wanted. One that is whole lies on one node; if none is named, where everything is that there is once,
-    /// which is no place that it is named where one alone is wanted.
+    /// Whether a table lies where it is wanted. One that is whole lies on one node; if none is named, where everything is that there is once.
     fn is_there(&self, (way, nodes): (&str, &str), keeper: u32) -> bool {
         match way {
-            "whole" if nodes.is_empty() => self.nodes.len() > 1 && self.nodes.contains(&keeper),
-            "whole" => nodes.parse().is_ok_and(|node| self.nodes.contains(&node)),
+            "whole" => self.nodes.contains(&nodes.parse().unwrap_or(keeper)),
             _ => nodes == self.list(),
         }
     }

@@ -12,6 +12,7 @@ use crate::server::{Server, ServerSecurity};
 use crate::settings::ServerSettings;
 use crate::spans::{SpanExport, SpanSettings};
 use crate::tls::read_tls_files;
+use rubato_base::NodeId;
 use rubato_grid::members::Members;
 use rubato_node::grid::{ByRows, GridSettings};
 use rubato_sql::insight::BACKEND_BITS;
@@ -216,13 +217,12 @@ fn grid_wishes(arguments: &StartArguments) -> Result<GridWishes, String> {
     })
 }
 
-/// Whoever keeps what there is once is known by the log, if that was ever handed over; else it is the node that has begun the grid. A node
-/// that comes when that one has gone hears who it is.
 fn grid_settings(place: &Place) -> GridSettings {
+    let nodes: Vec<NodeId> = place.members.members.keys().copied().collect();
     GridSettings {
-        nodes: place.members.members.keys().copied().collect(),
         router: Some(Arc::new(ByRows)),
-        keeper: place.members.members.keys().next().copied(),
+        keeper: Some(GridSettings::keeper_unless_known(place.node, &nodes)),
+        nodes,
         id: place.node,
         ..GridSettings::of(Members::FIRST.0, 1)
     }

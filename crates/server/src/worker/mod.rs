@@ -231,7 +231,11 @@ impl<W: SqlWorker> WorkerLoop<W> {
 
     fn say_last_words(&mut self, events: &mut Events) -> io::Result<()> {
         let until = Instant::now() + HANDING_OVER;
-        while self.carrier.as_mut().and_then(Carrier::hand_over).is_some() && Instant::now() < until {
+        while let Some(error) = self.carrier.as_mut().and_then(Carrier::hand_over) {
+            if Instant::now() > until {
+                tracing::warn!(%error, "what there is once stays on this node, and is not served until it is back");
+                break;
+            }
             self.carry(events)?;
         }
         if let Some(carrier) = &mut self.carrier {

@@ -127,6 +127,13 @@ fn the_first_node_is_drained_beneath_its_clients_and_goes() {
     assert_eq!(rows(&nodes[2], "SELECT * FROM more_totals"), ["row 1"]);
 }
 
+/// Has a node end as its operator does.
+fn stop(node: &mut Node) {
+    let process = node.process.id().to_string();
+    let told = Command::new("kill").args(["-TERM", &process]).status().unwrap();
+    assert!(told.success() && node.process.wait().unwrap().success());
+}
+
 /// All nodes are stopped in turn and started again: what there is once is served all the while, by the others.
 #[test]
 fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
@@ -142,15 +149,7 @@ fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
     let mut last = 1;
     for round in 0..2 {
         for victim in 0..3 {
-            let process = nodes[victim].process.id().to_string();
-            assert!(
-                Command::new("kill")
-                    .args(["-TERM", &process])
-                    .status()
-                    .unwrap()
-                    .success()
-            );
-            assert!(nodes[victim].process.wait().unwrap().success());
+            stop(&mut nodes[victim]);
             for other in (0..3).filter(|other| *other != victim) {
                 let name = format!("of_{round}_{victim}_{other}");
                 let view = format!("CREATE VIEW {name} AS SELECT 1 AS one");
@@ -182,15 +181,7 @@ fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
         lasting.query("CREATE TEMPORARY TABLE own (v int)")[0],
         "done CREATE TABLE"
     );
-    let process = nodes[keeper].process.id().to_string();
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &process])
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert!(nodes[keeper].process.wait().unwrap().success());
+    stop(&mut nodes[keeper]);
     assert!(grid.log_has(keeper, "stays on this node"));
     eventually("what it keeps is not served", || {
         is_refused(&ask(&nodes[other], "CREATE VIEW late AS SELECT 1 AS one"))

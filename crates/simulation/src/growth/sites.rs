@@ -121,13 +121,14 @@ impl World<'_> {
     /// Starts a node that is down.
     pub(super) fn start(&mut self, at: usize) -> Result<(), Violation> {
         let site = &mut self.sites[at];
+        let nodes: Vec<NodeId> = site.members.iter().copied().collect();
         let settings = GridSettings {
             id: site.id(),
-            nodes: site.members.iter().copied().collect(),
             founder: FIRST,
             retry_us: RETRY_US,
             router: Some(Arc::new(ByRows)),
-            keeper: site.members.first().copied(),
+            keeper: Some(GridSettings::keeper_unless_known(site.id(), &nodes)),
+            nodes,
             ..GridSettings::of(site.number, site.number + 1)
         };
         let (store, directory) = (site.disk.store(), site.disk.directory());

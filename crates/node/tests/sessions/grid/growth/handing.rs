@@ -482,3 +482,14 @@ fn the_only_node_that_has_a_vote_does_not_go() {
     assert_eq!(sites.row(2, "SELECT count(*) FROM few"), "D 3");
     assert_eq!(tags(&sites.ask(2, "INSERT INTO few VALUES (4)")), ["INSERT 0 1"]);
 }
+
+/// One whose log has lost who keeps what there is once, and whose list of nodes has not, does not take itself for that node.
+#[test]
+fn who_does_not_know_who_keeps_it_asks_others() {
+    let guessed = |own: u32, nodes: &[u32]| {
+        let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+        GridSettings::keeper_unless_known(NodeId(own), &nodes).0
+    };
+    assert_eq!((guessed(0, &[0, 1]), guessed(1, &[0, 1]), guessed(0, &[0])), (0, 0, 0));
+    assert_eq!((guessed(1, &[1, 2, 3]), guessed(2, &[1, 2, 3])), (2, 1));
+}

@@ -171,6 +171,7 @@ impl World<'_> {
                     self.note(format_args!("{node} is none of the grid any more"));
                     self.choose_in();
                 } else {
+                    self.count_step()?;
                     let sql = format!("alter grid remove node {}", node.0);
                     return self.operator_asks(Asked::Removal, sql);
                 }
@@ -240,13 +241,7 @@ impl World<'_> {
             self.operate_in(PAUSE_US);
             return Ok(());
         }
-        self.operator.steps += 1;
-        if self.operator.steps > STEPS_MAX {
-            return Err(Violation::new(
-                "a move that gets nowhere",
-                format!("{:?}", self.operator.task),
-            ));
-        }
+        self.count_step()?;
         if let Some(table) = Table::ALL.get(table).filter(|table| **table != Table::Cell) {
             let table = table.name();
             let sql = format!("select nodes, state, rows_moved, way from rubato.moves where relation = '{table}'");
@@ -273,13 +268,21 @@ impl World<'_> {
         Ok(())
     }
 
+    /// One more step of what it is at.
+    fn count_step(&mut self) -> Result<(), Violation> {
+        self.operator.steps += 1;
+        match self.operator.steps > STEPS_MAX {
+            true => Err(Violation::new(
+                "a change of the grid that gets nowhere",
+                format!("{:?}", self.operator.task),
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Another node is to keep what there is once.
     fn hand_over(&mut self, to: NodeId, leaves: Option<NodeId>) -> Result<(), Violation> {
-        self.operator.steps += 1;
-        if self.operator.steps > STEPS_MAX {
-            let what = format!("{:?}", self.operator.task);
-            return Err(Violation::new("a hand-over that gets nowhere", what));
-        }
+        self.count_step()?;
         if self.first == to.0 as usize {
             match leaves {
                 Some(node) => {

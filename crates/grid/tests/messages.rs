@@ -161,7 +161,7 @@ impl Choices<'_> {
     fn operation(&mut self) -> Operation {
         let (table, key) = (TableId(self.small()), self.key());
         let columns = ColumnSet(self.number());
-        match self.of(19) {
+        match self.of(20) {
             0 => Operation::Read { table, key, columns },
             1 => {
                 let (from, to) = (self.bound(), self.bound());
@@ -238,6 +238,10 @@ impl Choices<'_> {
                     table: TableId(self.small()),
                     columns: ColumnSet(u64::from(self.small())),
                 }),
+            },
+            18 => Operation::Lay {
+                table,
+                rows: (0..self.of(5)).map(|_| (self.key(), self.row())).collect(),
             },
             16 => Operation::Relay {
                 join: Box::new(self.relay_join()),
@@ -344,7 +348,7 @@ impl Choices<'_> {
     }
 
     fn answer(&mut self) -> Answer {
-        match self.of(16) {
+        match self.of(17) {
             0 => Answer::Row(None),
             1 => Answer::Row(Some(self.row())),
             2 => Answer::Rows((0..self.of(5)).map(|_| (self.key(), self.row())).collect()),
@@ -360,6 +364,9 @@ impl Choices<'_> {
             },
             10 => Answer::Done,
             11 => Answer::NotDone,
+            15 => Answer::Laid {
+                taken: self.truth().then(|| self.small()),
+            },
             12 => Answer::Groups {
                 groups: (0..self.of(5)).map(|_| self.row()).collect(),
                 reached: self.truth().then(|| self.key()),

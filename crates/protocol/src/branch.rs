@@ -113,6 +113,7 @@ impl FormulaDatabase {
         {
             return Err(self.refused("it still follows another transaction", format!("storage {table}")));
         }
+        self.make_laid_durable(transaction)?;
         let floor = self.floor(transaction)?;
         self.check_formulas(transaction)?;
         let check_above = !self.is_held_in_place(transaction)?;

@@ -13,7 +13,7 @@ use crate::statistics::{AbortReason, Statistics};
 use crate::table::{Slot, Table};
 use crate::transaction::{Transaction, Transactions};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, SessionId, SqlState, TableId, Timestamp, TransactionId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All formulas and rows of one partition that are in memory, and the transactions that work on them.
 ///
@@ -61,6 +61,8 @@ pub struct FormulaDatabase {
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
     /// Tables that one transaction has to itself for writing.
     pub(crate) closed: BTreeMap<TableId, TransactionId>,
+    /// Storage that was dropped before it was anybody's but its creator's: the store may have rows of it, until it drops them.
+    pub(crate) laid_in_vain: BTreeSet<TableId>,
     /// Definitions of branches that have ended, and were not taken.
     pub(crate) ended_definitions: Vec<EndedDefinition>,
     /// The end of the last record that is known to be in the log.
@@ -99,6 +101,7 @@ impl FormulaDatabase {
             in_grid: false,
             definitions_changed: BTreeMap::new(),
             closed: BTreeMap::new(),
+            laid_in_vain: BTreeSet::new(),
             ended_definitions: Vec::new(),
             last_lsn: Lsn(0),
             woken_branches: Vec::new(),
@@ -154,6 +157,9 @@ impl FormulaDatabase {
     pub fn drop_table(&mut self, table: TableId) {
         if let Some(gone) = self.tables.get_mut(table.0 as usize).and_then(Option::take) {
             self.memory_bytes = self.memory_bytes.saturating_sub(gone.bytes());
+            if gone.is_laid_down() {
+                self.laid_in_vain.insert(table);
+            }
         }
     }
 

@@ -5,9 +5,9 @@
 //! catalogs, which stands in the record of its preparation: so whoever has the commit has that too. When the branch has ended, whoever
 //! owns the database takes the definition ([`FormulaDatabase::take_ended_definitions`]), and carries it out or takes it back.
 
-use crate::api::{Outcome, Stop};
+use crate::api::{Insertion, Outcome, Stop};
 use crate::database::FormulaDatabase;
-use rubato_base::{Error, GlobalId, Row, TableId, TransactionId};
+use rubato_base::{Error, GlobalId, Key, Row, TableId, TransactionId};
 
 /// What a branch does to definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,20 +36,55 @@ pub struct EndedDefinition {
 impl FormulaDatabase {
     /// Makes storage that is the transaction's alone.
     ///
-    /// Errors: [`Stop::Abort`] if there is storage of that number: of a transaction of before that has not ended here.
+    /// Errors: [`Stop::Abort`] if there is storage of that number, of a transaction of before that has not ended here, or if the store may
+    /// have rows of one that was rolled back.
     pub(crate) fn create_for(&mut self, transaction: TransactionId, storage: &[TableId]) -> Outcome<()> {
         for table in storage {
             let own = self.definition_mut(transaction)?;
             if own.created.contains(table) {
                 continue;
             }
-            if self.has_table(*table) {
+            if self.has_table(*table) || self.laid_in_vain.contains(table) {
                 let message = "storage of this number is there";
                 return Err(Stop::Abort(Error::serialization(message, format!("storage {table}"))));
             }
             self.definition_mut(transaction)?.created.push(*table);
             self.create_private_table(*table);
         }
+        Ok(())
+    }
+
+    /// Lays rows in storage that the transaction has made: the first whose key is taken, by its place; those behind it are not laid then.
+    /// Where the store takes no rows, or some are pending there, they are inserted like others.
+    pub(crate) fn lay_for(
+        &mut self,
+        transaction: TransactionId,
+        table: TableId,
+        rows: &[(Key, Row)],
+    ) -> Outcome<Option<u32>> {
+        if !self.definition_mut(transaction)?.created.contains(&table) {
+            let message = format!("rows are laid in storage {table}, which the transaction has not made");
+            return Err(Stop::Fail(Error::internal(message)));
+        }
+        let goes_down = self.lay_down(&[table]);
+        for (place, (key, row)) in (0..).zip(rows) {
+            let (key, row) = (key.clone(), row.clone());
+            let is_new = match goes_down {
+                true => self.lay_row(transaction, table, key, row)?,
+                false => self.insert(transaction, table, key, row)? == Insertion::Inserted,
+            };
+            if !is_new {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Rule D-10: what the transaction has laid down in storage that it has made is durable.
+    pub(crate) fn make_laid_durable(&mut self, transaction: TransactionId) -> Outcome<()> {
+        let definition = self.active(transaction)?.definition.as_ref();
+        let created = definition.map(|own| own.created.clone()).unwrap_or_default();
+        self.finish_laying(&created)?;
         Ok(())
     }
 

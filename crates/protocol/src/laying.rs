@@ -186,6 +186,11 @@ impl FormulaDatabase {
         }
     }
 
+    /// Above the numbers of storage in which rows were laid down in vain: the store may have them until it drops them.
+    pub fn laid_in_vain_end(&self) -> u32 {
+        self.laid_in_vain.last().map_or(0, |table| table.0 + 1)
+    }
+
     /// All rows of private storage are laid. Whether they are in the store, durably, so that nobody has to make them again.
     pub fn finish_laying(&mut self, tables: &[TableId]) -> Outcome<bool> {
         let down: Vec<TableId> = tables.iter().copied().filter(|id| self.is_laid_down(*id)).collect();
@@ -256,6 +261,11 @@ impl FormulaDatabase {
 }
 
 impl Table {
+    /// Whether rows of it may be in the store, and nobody but its creator knows it.
+    pub(crate) fn is_laid_down(&self) -> bool {
+        matches!(self.private, Some(Laying::Down(_)))
+    }
+
     /// Whether there is a row of this key, whose item is at `place` if it has one. Its creator may have looked for the key: then there is an
     /// item without a row.
     fn holds_row(&self, id: TableId, (place, key): (Option<Slot>, &[u8]), source: &dyn RowSource) -> Result<bool> {

@@ -145,6 +145,7 @@ impl FormulaDatabase {
             in_grid: self.in_grid,
             definitions_changed: self.definitions_changed.clone(),
             closed: self.closed.clone(),
+            laid_in_vain: self.laid_in_vain.clone(),
             ended_definitions: self.ended_definitions.clone(),
             last_lsn: self.last_lsn,
             woken_branches: self.woken_branches.clone(),

@@ -216,6 +216,8 @@ impl Partition {
     /// Another node than before keeps what there is once.
     pub fn keeper_is_another(&mut self, followed: Followed) {
         self.sequences.are_elsewhere = !followed.is_here;
+        // Numbers that a keeper of before gave to storage that did not come to be, and may give again after a crash.
+        self.next_storage_id = self.next_storage_id.max(self.database.laid_in_vain_end());
         self.row_numbers.number_for(followed.own, followed.life);
     }
 

@@ -18,10 +18,10 @@ use std::fmt;
 ///
 /// Version 9: joins that go from node to node may be left joins and end in groups. A node of before would take what is said of that in a
 /// step, and behind the steps, for what follows. Version 10: rows may have any number of partners, and a join may be asked for a part of
-/// them; a prepare says where its transaction is to stand; what there is once may be handed over from node to node.
+/// them; a prepare says where its transaction is to stand; what there is once may be handed over from node to node. Version 11: rows are laid in storage that a transaction has made.
 pub const VERSIONS: Versions = Versions {
-    lowest: 10,
-    highest: 10,
+    lowest: 11,
+    highest: 11,
 };
 /// A secret has at least so many bytes: who has seen a hello can try secrets as fast as he can compute.
 pub const SECRET_BYTES_MIN: usize = 16;

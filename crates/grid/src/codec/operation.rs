@@ -156,6 +156,11 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             out.push(u8::from(tail.is_some()));
             tail.iter().for_each(|tail| put_row(out, tail));
         }
+        Operation::Lay { table, rows } => {
+            out.push(21);
+            put_u32(out, table.0);
+            put_rows(out, rows);
+        }
         Operation::Attach { content } => {
             out.push(16);
             put_bytes(out, content);
@@ -206,6 +211,10 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
             return Ok(Operation::Relay { join });
         }
         20 => return read_entries_operation(reader),
+        21 => {
+            let (table, rows) = (TableId(reader.u32()?), read_rows(reader)?);
+            return Ok(Operation::Lay { table, rows });
+        }
         1 | 3..=7 | 11 | 12 => {}
         _ => return Err(damaged("an unknown operation")),
     }
@@ -470,6 +479,10 @@ pub(super) fn put_answer(out: &mut Vec<u8>, answer: &Answer) {
         Answer::Undone => out.push(7),
         Answer::Done => out.push(11),
         Answer::NotDone => out.push(12),
+        Answer::Laid { taken } => {
+            out.push(if taken.is_none() { 20 } else { 21 });
+            taken.iter().for_each(|place| put_u32(out, *place));
+        }
         Answer::Several(answers) => {
             out.push(SEVERAL_ANSWERS);
             put_length(out, answers.len());
@@ -531,6 +544,9 @@ fn read_single_answer(tag: u8, reader: &mut ByteReader<'_>) -> Result<Answer> {
         7 => Answer::Undone,
         11 => Answer::Done,
         12 => Answer::NotDone,
+        tag @ (20 | 21) => Answer::Laid {
+            taken: (tag == 21).then(|| reader.u32()).transpose()?,
+        },
         _ => return Err(damaged("an unknown answer")),
     })
 }

@@ -276,6 +276,14 @@ pub enum Operation {
         /// The storage.
         storage: Vec<TableId>,
     },
+    /// Lay rows in storage that the branch has made: [`Answer::Laid`]. They are not pending, may leave memory, and are durable before
+    /// the branch is prepared (rule D-10). Nothing takes them back but the end of the branch.
+    Lay {
+        /// The storage.
+        table: TableId,
+        /// The rows.
+        rows: Vec<(Key, Row)>,
+    },
     /// What rows of a storage have in columns that they lack, from now on: [`Answer::Done`]. The tables are closed.
     Lengthen {
         /// The storage.
@@ -346,6 +354,11 @@ pub enum Answer {
     Failed(Error),
     /// What was asked about definitions is done.
     Done,
+    /// Rows are laid.
+    Laid {
+        /// Not all of them: the first whose key is taken, by its place, and those behind it are not.
+        taken: Option<u32>,
+    },
     /// One answer for each of several operations.
     Several(Vec<Answer>),
     /// One of several was not done: one before it failed, or had answers enough. It counts nevertheless.
@@ -447,6 +460,10 @@ impl Answer {
             Answer::Busy => sketch.number(6),
             Answer::Done => sketch.number(9),
             Answer::NotDone => sketch.number(10),
+            Answer::Laid { taken } => {
+                sketch.number(16);
+                sketch.number(taken.map_or(0, |place| u64::from(place) + 1));
+            }
             Answer::Several(answers) => {
                 sketch.number(11);
                 sketch.number(answers.len() as u64);

@@ -42,6 +42,7 @@ pub use message::{
     Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, Reply, Request,
     SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,
 };
+pub use operation::laid_bytes;
 pub use participant::Participant;
 pub use relay::{
     EntryRow, Passed, Pieces, RELAY_BYTES_MAX, RELAY_PARTNERS_MAX, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin,

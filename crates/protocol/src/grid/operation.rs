@@ -22,7 +22,7 @@ impl Operation {
             | Operation::Update { table, .. }
             | Operation::Insert { table, .. }
             | Operation::Delete { table, .. } => Some(*table),
-            Operation::Lengthen { table, .. } => Some(*table),
+            Operation::Lengthen { table, .. } | Operation::Lay { table, .. } => Some(*table),
             Operation::Entries { read } => Some(read.index),
             Operation::Close { tables } => tables.first().copied(),
             Operation::Several { operations } => operations.first()?.table(),
@@ -57,6 +57,7 @@ impl Operation {
             Operation::Several { operations } => operations.iter().map(Operation::bytes).sum(),
             Operation::Insert { key, row, .. } => EACH + key.as_bytes().len() + row.as_bytes().len(),
             Operation::Blind { formula, .. } | Operation::Update { formula, .. } => EACH + formula_bytes(formula),
+            Operation::Lay { rows, .. } => EACH + rows.iter().map(laid_bytes).sum::<usize>(),
             Operation::Attach { content } => EACH + content.len(),
             Operation::Relay { join } => {
                 let mut bytes = Vec::new();
@@ -88,6 +89,7 @@ impl Operation {
             | Operation::Undo { .. }
             | Operation::Close { .. }
             | Operation::Create { .. }
+            | Operation::Lay { .. }
             | Operation::Lengthen { .. }
             | Operation::Attach { .. } => false,
         }
@@ -99,6 +101,7 @@ impl Operation {
             Operation::Blind { table, .. }
             | Operation::Update { table, .. }
             | Operation::Insert { table, .. }
+            | Operation::Lay { table, .. }
             | Operation::Delete { table, .. } => Some(*table),
             _ => None,
         }
@@ -224,6 +227,9 @@ impl Operation {
                 database.create_for(transaction, storage)?;
                 Answer::Done
             }
+            Operation::Lay { table, rows } => Answer::Laid {
+                taken: database.lay_for(transaction, *table, rows)?,
+            },
             Operation::Lengthen { table, tail } => {
                 database.lengthen_for(transaction, *table, tail.clone())?;
                 Answer::Done
@@ -266,6 +272,12 @@ impl Answer {
             _ => EACH,
         }
     }
+}
+
+/// About how many bytes a row takes that is laid in storage of another node.
+pub fn laid_bytes((key, row): &(Key, Row)) -> usize {
+    const EACH: usize = 8;
+    EACH + key.as_bytes().len() + row.as_bytes().len()
 }
 
 fn formula_bytes(formula: &Formula) -> usize {

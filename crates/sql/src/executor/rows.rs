@@ -5,6 +5,7 @@ use super::constraints::{check_options, check_row, unique_violation};
 use super::keys::{entry_key, entry_row, entry_target, new_row_key, row_key};
 use super::referential::Effects;
 use crate::catalog::Table;
+use crate::far::LaidFrom;
 use rubato_base::{ColumnSet, Error, Key, Result, Row, RowRef, SqlState, Value};
 use rubato_formula::{Change, EvalContext, Formula, Tuple};
 use rubato_protocol::{Insertion, OnBusy, OrderedRead, Outcome, Stop};
@@ -100,19 +101,17 @@ pub(crate) fn insert_row<T: Tuple + ?Sized>(
     Ok(None)
 }
 
-/// Lays a new row whose constraints were checked, and its index entries, in storage that only this transaction knows.
+/// Lays a new row whose constraints were checked, and its index entries, in storage that only this transaction knows. What other nodes
+/// say of it is told later, by its line.
 pub(crate) fn lay_row(
     table: &Table,
     key: &Key,
-    row: &RowRef<'_>,
+    (row, line): (&RowRef<'_>, u64),
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Conflict>> {
-    let transaction = context.transaction;
-    let own = context
-        .database
-        .here()
-        .lay_row(transaction, table.id, key.clone(), row.to_row())?;
-    if !own {
+    let (transaction, own) = (context.transaction, (table.id, key.clone()));
+    let from = || LaidFrom { line, row: None };
+    if !context.database.lay_row(transaction, own, row.to_row(), from)? {
         return Ok(Some(Conflict {
             index: None,
             key: key.clone(),
@@ -123,7 +122,14 @@ pub(crate) fn lay_row(
             continue;
         };
         let content = entry_row(index, key.as_bytes());
-        if !context.database.here().lay_row(transaction, index.id, entry, content)? {
+        let from = || LaidFrom {
+            line,
+            row: Some(row.to_row()),
+        };
+        if !context
+            .database
+            .lay_row(transaction, (index.id, entry), content, from)?
+        {
             return Ok(Some(Conflict {
                 index: Some(number),
                 key: key.clone(),

@@ -14,6 +14,7 @@ use super::referential::check_referring;
 use super::rows::insert_entry;
 use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
 use crate::catalog::{Catalog, Check, Index, RelationName, Table};
+use crate::far::{LaidFrom, LaidInVain};
 use crate::moves::Searched;
 use crate::partition::Derived;
 use crate::schema_change::{Conversion, StorageWork};
@@ -97,8 +98,9 @@ impl SchemaRun {
                 if !task.run(rest, &mut self.working, context)? {
                     return Ok(false);
                 }
-                self.rest = None;
+                // What waits for other nodes to have laid their rows goes on behind the last one.
                 self.derived.extend(task.derived(context)?);
+                self.rest = None;
                 if !task.conversions.is_empty() {
                     self.missing.forget(&task.table);
                 }
@@ -269,6 +271,11 @@ impl Task {
         working: &mut Working,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
+        if self.lays_rows(context) {
+            let laid_in_vain = context.database.may_lay(self.storage)?;
+            self.refuse(laid_in_vain, context)?;
+            return self.row(key, row, working, context);
+        }
         let indexes = self.table.indexes.iter().map(|index| index.id);
         let mut storages = indexes.chain([self.storage, self.table.id]);
         // What the row refers to may be elsewhere, too.
@@ -302,15 +309,40 @@ impl Task {
         }
     }
 
-    /// What recovery must know, if rows were laid out in private storage and are not in the store.
-    fn derived(&self, context: &mut ExecutionContext<'_>) -> Outcome<Option<Derived>> {
-        let (from, to) = match self.doing {
-            Doing::FillIndex(index) => (self.storage, self.table.indexes[index].id),
-            Doing::Rewrite => (self.storage, self.table.id),
-            _ => return Ok(None),
+    /// The storage that rows come to be in.
+    fn made(&self) -> Option<TableId> {
+        match self.doing {
+            Doing::FillIndex(index) => Some(self.table.indexes[index].id),
+            Doing::Rewrite => Some(self.table.id),
+            _ => None,
+        }
+    }
+
+    /// Whether the rows are laid, so that none of them is changed again for other nodes.
+    fn lays_rows(&self, context: &mut ExecutionContext<'_>) -> bool {
+        self.made().is_some_and(|to| context.database.here().is_laid_out(to))
+    }
+
+    /// Errors: 23505 for a row that another node has not laid.
+    fn refuse(&self, laid_in_vain: Option<LaidInVain>, context: &ExecutionContext<'_>) -> Outcome<()> {
+        let Some(LaidInVain { storage, row, .. }) = laid_in_vain else {
+            return Ok(());
         };
-        let is_to_be_made_again =
-            context.database.here().is_laid_out(to) && !context.database.here().finish_laying(&[to])?;
+        let index = self.table.indexes.iter().position(|index| index.id == storage);
+        Err(Stop::Fail(duplicated(&self.table, index, &row, context)))
+    }
+
+    /// What recovery must know, if rows were laid out in private storage and are not in the store.
+    ///
+    /// Errors: [`Stop::Wait`] until other nodes have laid theirs.
+    fn derived(&self, context: &mut ExecutionContext<'_>) -> Outcome<Option<Derived>> {
+        let Some(to) = self.made().filter(|_| self.lays_rows(context)) else {
+            return Ok(None);
+        };
+        let laid_in_vain = context.database.finish_laying_elsewhere()?;
+        self.refuse(laid_in_vain, context)?;
+        let is_to_be_made_again = !context.database.here().finish_laying(&[to])?;
+        let from = self.storage;
         Ok(is_to_be_made_again.then_some(Derived { from, to }))
     }
 }
@@ -366,10 +398,13 @@ fn fill_index(
         let place = (own.id, entry);
         match late.get_mut(&place) {
             Some(kept) => kept.is_none() && kept.replace(entry_row).is_none(),
-            None => context
-                .database
-                .here()
-                .lay_row(context.transaction, own.id, place.1, entry_row)?,
+            None => {
+                let from = || LaidFrom {
+                    line: 0,
+                    row: Some(row.clone()),
+                };
+                context.database.lay_row(context.transaction, place, entry_row, from)?
+            }
         }
     } else {
         context.spend(WRITTEN_ROW_COST);
@@ -388,7 +423,8 @@ fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outc
     let key = new_row_key(table, row, context)?;
     let (database, transaction) = (&mut context.database, context.transaction);
     let is_new = if database.here().is_laid_out(table.id) {
-        database.here().lay_row(transaction, table.id, key, row.clone())?
+        let from = || LaidFrom { line: 0, row: None };
+        database.lay_row(transaction, (table.id, key), row.clone(), from)?
     } else {
         database.insert(transaction, table.id, key, row.clone())? == Insertion::Inserted
     };

@@ -3,6 +3,7 @@
 use super::ahead::{Ahead, BYTES_MAX, Call, RowCalls, depend};
 use super::definitions::Definitions;
 use super::later::Later;
+use super::laying::Laying;
 use super::line::{Line, Purpose};
 use super::seen::Seen;
 use super::{KnownHere, Whereabouts, stop_of};
@@ -65,6 +66,7 @@ pub struct FarRows {
     given: FarMark,
     pub(super) seen: Seen,
     later: Later,
+    pub(super) laying: Laying,
     definitions: Definitions,
     /// Rounds of relay joins so far.
     rounds: u32,
@@ -93,6 +95,7 @@ impl FarRows {
             given: FarMark::default(),
             seen: Seen::default(),
             later: Later::default(),
+            laying: Laying::default(),
             definitions: Definitions::default(),
             rounds: 0,
             within_expression: false,
@@ -197,6 +200,7 @@ impl FarRows {
             (Purpose::Seen, answer) => self.seen.on_answer(node, &operation, answer),
             (Purpose::Definition(at), answer) => self.definitions.on_answer(at, answer),
             (Purpose::Later(number), answer) => self.take_later(node, number, answer),
+            (Purpose::Laid, answer) => self.laying.on_answer(node, operation, answer),
             (Purpose::Nothing, _) => {}
         }
     }
@@ -217,6 +221,7 @@ impl FarRows {
     /// The statement has ended.
     pub fn end_statement(&mut self) {
         self.seen.clear();
+        self.laying.end_statement();
         self.forget_rows();
         self.depth = 0;
     }
@@ -566,7 +571,7 @@ impl FarRows {
         self.definitions.nodes()
     }
 
-    fn give(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
+    pub(super) fn give(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
         self.take_back_later(node);
         self.give_behind(node, purpose, operation)
     }

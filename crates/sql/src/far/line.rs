@@ -17,6 +17,8 @@ pub(super) enum Purpose {
     Definition(usize),
     /// The change with this number, which a statement makes whose turn has not come.
     Later(u32),
+    /// Whoever lays rows.
+    Laid,
     /// Nobody waits for it.
     Nothing,
 }

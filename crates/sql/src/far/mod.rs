@@ -13,6 +13,7 @@ mod copies;
 mod definitions;
 mod known;
 mod later;
+mod laying;
 mod line;
 mod moving;
 mod relay;
@@ -22,6 +23,7 @@ mod walk;
 pub use conversation::{FarMark, FarRows};
 pub use known::KnownHere;
 pub(crate) use known::ends_within;
+pub(crate) use laying::{LaidFrom, LaidInVain};
 pub use walk::{Along, Passage};
 
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};

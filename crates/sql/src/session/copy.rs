@@ -86,7 +86,6 @@ impl Session {
         if let Some(table) = &copy.table
             && self.transaction.as_ref().is_some_and(|it| it.savepoints.is_empty())
             && !partition.database.written_tables(id).contains(&table.id)
-            && !self.is_on_others(table.id)
         {
             reader.lay_rows(&mut partition.database);
         }

@@ -26,6 +26,9 @@ use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
+/// Storage on several nodes with so many rows on this one is large: forcing the stores of all nodes costs less than pending rows do.
+const SPREAD_ROWS_MIN: usize = 2048;
+
 /// A schema change whose rows are being moved.
 pub(super) struct SchemaChanging {
     pub(super) run: SchemaRun,
@@ -260,11 +263,13 @@ impl Session {
             StorageWork::Create { storage } => Some(*storage).filter(|storage| is_on_others(*storage)),
             _ => None,
         };
-        let is_here = |source: TableId| created.is_none() && !is_on_others(source);
+        let is_here = |source: &TableId| created.is_none() && !is_on_others(*source);
         let source = match work {
-            StorageWork::Create { storage } => source_of(*storage, works, after).filter(|source| is_here(*source)),
+            StorageWork::Create { storage } => source_of(*storage, works, after),
             _ => None,
         };
+        let is_spread_and_large = source.is_some_and(|source| !is_here(&source) && self.is_large(source, partition));
+        let is_laid_here = source.as_ref().is_some_and(is_here);
         let Some(transaction) = &mut self.transaction else {
             return;
         };
@@ -276,7 +281,11 @@ impl Session {
                 partition.database.create_private_table(*storage);
                 match source {
                     Some(source) if is_left_alone(source, works, transaction, partition) => {
-                        if converts_rows(works) {
+                        if !is_laid_here {
+                            if is_spread_and_large {
+                                partition.database.lay_down(&[*storage]);
+                            }
+                        } else if converts_rows(works) {
                             // Recovery does not know what the rows became: they go to the store, or are logged like others.
                             partition.database.lay_down(&[*storage]);
                         } else if was_there(source, transaction) {
@@ -314,6 +323,14 @@ impl Session {
             }
             _ => {}
         }
+    }
+
+    /// Whether storage that lies on several nodes may have so many rows that what is made of them is not to be pending: more than a
+    /// few are on this node, or it has none of them and does not know.
+    fn is_large(&self, storage: TableId, partition: &Partition) -> bool {
+        let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());
+        let is_here = far.is_none_or(|far| far.whereabouts().holders(storage).contains(&None));
+        !is_here || partition.database.rows_in_memory(storage).0 >= SPREAD_ROWS_MIN
     }
 
     /// The new catalog for the log, if the transaction changed the schema; 40001 if somebody else changed the same, or a table

@@ -9,6 +9,7 @@ mod databases;
 mod definitions;
 mod explained;
 mod growth;
+mod loads;
 mod lookups;
 mod numbers;
 mod outcomes;
@@ -57,6 +58,7 @@ struct Kept {
     store: Arc<MemoryStore>,
     directory: Arc<MemoryDirectory>,
     settings: GridSettings,
+    memory_bytes: usize,
 }
 
 impl Site {
@@ -84,6 +86,7 @@ impl Site {
                 keeper,
                 ..GridSettings::of(id, count)
             },
+            memory_bytes: NodeSettings::default().memory_bytes,
         })
     }
 
@@ -91,6 +94,7 @@ impl Site {
         let settings = NodeSettings {
             clock_us,
             hosted_responder: Some(|| Box::new(Lines::default())),
+            memory_bytes: kept.memory_bytes,
             ..NodeSettings::default()
         };
         let options = rubato_log::Options {
@@ -120,11 +124,11 @@ impl Site {
         self.kept.store.lose_power(0);
         // What is left of the process reaches the disk no more.
         let directory = Arc::new(self.kept.directory.fork());
-        let (store, settings) = (Arc::clone(&self.kept.store), self.kept.settings.clone());
         *self = Site::open(Kept {
-            store,
+            store: Arc::clone(&self.kept.store),
             directory,
-            settings,
+            settings: self.kept.settings.clone(),
+            memory_bytes: self.kept.memory_bytes,
         });
     }
 
@@ -274,6 +278,19 @@ fn ask_at(node: usize, sites: &mut [Site; 2], sql: &str) -> Vec<String> {
 fn followed() -> [Site; 2] {
     let of = |id| Site::kept_by(Some(NodeId(0)), id, 2, Some(Arc::new(ByRows)));
     let mut sites = [of(0), of(1)];
+    connect(&mut sites);
+    sites
+}
+
+/// The same with little memory: so many bytes for each.
+fn followed_within(memory_bytes: usize) -> [Site; 2] {
+    let mut sites = followed();
+    for site in &mut sites {
+        site.settle();
+        site.kept.memory_bytes = memory_bytes;
+        site.restart();
+    }
+    disconnect(&mut sites);
     connect(&mut sites);
     sites
 }

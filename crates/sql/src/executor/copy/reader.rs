@@ -10,6 +10,7 @@ use crate::executor::keys::new_row_key;
 use crate::executor::referential::Effects;
 use crate::executor::rows::{insert_row, lay_row};
 use crate::executor::{ExecutionContext, Turn};
+use crate::far::LaidInVain;
 use crate::statement::CopyStatement;
 use bytes::Bytes;
 use rubato_base::{Error, Key, Result, TableId};
@@ -180,6 +181,8 @@ impl CopyReader {
         }
         self.place_waiting(context)?;
         if self.lays_rows {
+            let laid_in_vain = context.database.finish_laying_elsewhere()?;
+            refuse(&self.table, laid_in_vain, context)?;
             context.database.here().finish_laying(&storage_of(&self.table))?;
         }
         self.effects.settle_all(context)?;
@@ -199,14 +202,21 @@ impl CopyReader {
         if self.waiting.rows.first().is_none() {
             return Ok(false);
         }
-        let (table, rows, lays_rows) = (&self.table, &self.waiting.rows, self.lays_rows);
-        context.row_in_turn(|context, turn| {
-            let row = rows.get(turn.distance())?;
-            Some(match turn {
-                Turn::Prepared(_) => Ok(()),
-                Turn::Own | Turn::Trial(_) => place_row(table, &row, lays_rows, context),
-            })
-        })?;
+        let (table, rows) = (&self.table, &self.waiting.rows);
+        if self.lays_rows {
+            let laid_in_vain = context.database.may_lay(table.id)?;
+            refuse(table, laid_in_vain, context)?;
+            rows.first()
+                .map_or(Ok(()), |row| place_row(table, &row, true, context))?;
+        } else {
+            context.row_in_turn(|context, turn| {
+                let row = rows.get(turn.distance())?;
+                Some(match turn {
+                    Turn::Prepared(_) => Ok(()),
+                    Turn::Own | Turn::Trial(_) => place_row(table, &row, false, context),
+                })
+            })?;
+        }
         let Some(first) = self.waiting.rows.first() else {
             return Ok(false);
         };
@@ -230,7 +240,7 @@ fn place_row(table: &Table, row: &Waiting<'_>, lays_rows: bool, context: &mut Ex
         Key::from_bytes(row.key)
     };
     let placed = if lays_rows {
-        lay_row(table, &key, &row.row, context)
+        lay_row(table, &key, (&row.row, row.line), context)
     } else {
         insert_row(table, &key, row.row.to_row(), &row.row, None, context)
     };
@@ -243,6 +253,16 @@ fn place_row(table: &Table, row: &Waiting<'_>, lays_rows: bool, context: &mut Ex
         Err(Stop::Fail(error)) => Err(Stop::Fail(in_context(error))),
         Err(stop) => Err(stop),
     }
+}
+
+/// Errors: 23505 for a row that another node has not laid.
+fn refuse(table: &Table, laid_in_vain: Option<LaidInVain>, context: &ExecutionContext<'_>) -> Outcome<()> {
+    let Some(LaidInVain { storage, row, line }) = laid_in_vain else {
+        return Ok(());
+    };
+    let index = table.indexes.iter().position(|index| index.id == storage);
+    let error = unique_violation(table, index, &row, context.evaluation.text);
+    Err(Stop::Fail(error.with_context(place_of(table, line))))
 }
 
 /// The storage of a table and of its indexes.

@@ -50,6 +50,8 @@ pub const TRANSACTION_SHARE: usize = 2;
 const CROWDING_SHARE: usize = 16;
 /// ... when the pending changes of all leave less than one part in so many for rows.
 const ROWS_SHARE: usize = 4;
+/// A transaction may hold little more when it has all but one part in so many of what it may hold.
+const NEARLY: usize = 4;
 /// A pending change costs about this besides its content: its records in the transaction and on the item.
 const PENDING_BYTES: usize = size_of::<WriteRecord>() + size_of::<Intent>() + size_of::<Change>() + 96;
 
@@ -114,6 +116,14 @@ impl FormulaDatabase {
             )));
         }
         Ok(())
+    }
+
+    /// Whether the transaction may hold little more than its pending changes, or than `at_least`.
+    pub fn is_nearly_full(&self, transaction: TransactionId, at_least: usize) -> bool {
+        let own = self.transactions.get(transaction).map_or(0, |t| t.pending_bytes);
+        let (own, limit) = (own.max(at_least), self.memory_bytes_max);
+        let is_full_for_it = own > limit / TRANSACTION_SHARE / NEARLY * (NEARLY - 1);
+        is_full_for_it || (own > limit / CROWDING_SHARE && self.pending_bytes > limit / NEARLY * (NEARLY - 2))
     }
 
     /// How many rows have changed since a checkpoint took them.

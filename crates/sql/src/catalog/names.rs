@@ -2,7 +2,7 @@
 
 use super::{Catalog, Table};
 use rubato_base::enumeration::Marked;
-use rubato_base::{Error, SqlState};
+use rubato_base::{Error, SqlState, TableId};
 use std::fmt;
 
 /// The number of a schema. Relations are known by it, so that a schema may get another name.
@@ -105,6 +105,12 @@ impl Table {
     /// What the catalog finds it by.
     pub fn key(&self) -> RelationName {
         RelationName::new(self.schema, self.name.as_str())
+    }
+
+    /// The storage of its rows and of its indexes.
+    pub fn storage(&self) -> Vec<TableId> {
+        let indexes = self.indexes.iter().map(|index| index.id);
+        std::iter::once(self.id).chain(indexes).collect()
     }
 
     /// The error, with the fields that say which table, column and constraint it is about.

@@ -4,7 +4,7 @@ use super::execute::{Outside, with_evaluation};
 use super::running::Part;
 use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext};
 use crate::advisory::AdvisoryLocks;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use crate::client::{Format, Responder};
 use crate::executor::{CopyOut, CopyReader, ExecutionContext};
 use crate::insight::Insight;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 /// A COPY FROM STDIN under way.
 pub(super) struct CopyIn {
-    reader: Box<CopyReader>,
-    /// The catalog that the statement was bound to.
+    pub(super) reader: Box<CopyReader>,
+    /// The catalog that the statement was bound to, or what became of it since.
     catalog: Arc<Catalog>,
     /// The statement, which goes on when the data has ended.
     pub(super) current: Current,
@@ -36,15 +36,23 @@ enum Resume {
     /// To read the data that has come.
     Read,
     Feed,
+    /// To lay the table anew, see `copy_anew.rs`.
+    LayAnew,
     Finish,
     /// To finish as well, now that others have had their turn.
     GoOn,
 }
 
 impl CopyIn {
-    /// The data has ended, and others have their turn before the COPY does.
+    /// Others have their turn before the COPY goes on by itself: its data has ended, or its table is being laid anew.
     pub(super) fn pauses(&self) -> bool {
-        self.resume == Some(Resume::GoOn)
+        matches!(self.resume, Some(Resume::GoOn | Resume::LayAnew))
+    }
+
+    /// Its table has other storage, in which rows are laid.
+    pub(super) fn goes_on_in(&mut self, table: Arc<Table>, catalog: Arc<Catalog>) {
+        self.reader.goes_on_in(table);
+        self.catalog = catalog;
     }
 }
 
@@ -140,6 +148,10 @@ impl Session {
                 self.finish_copy(&mut partition, context, responder)
             }
             Some(Resume::Read) if self.cancelled.is_none() => self.read_copied(&mut partition, context, responder),
+            Some(Resume::LayAnew) if self.cancelled.is_none() => {
+                let copy = self.copy_in.take()?;
+                self.go_on_anew(copy, &mut partition, context, responder)
+            }
             _ => self.place_copied(&mut partition, context, responder),
         }
     }
@@ -221,8 +233,31 @@ impl Session {
             return Some(self.fail(error, partition, responder));
         }
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::place);
+        if outcome.is_ok() && self.is_to_lay_anew(&copy, partition) {
+            return self.go_on_anew(copy, partition, context, responder);
+        }
         let outcome = outcome.map(|()| None);
         self.after_copy_step(copy, outcome, Resume::Feed, partition, responder)
+    }
+
+    /// Lays the table of a COPY anew; then there is room for more of its rows.
+    fn go_on_anew(
+        &mut self,
+        mut copy: CopyIn,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
+        let resume = match self.lay_anew(&mut copy, partition, context) {
+            Ok(true) => Resume::Feed,
+            Ok(false) => {
+                copy.resume = Some(Resume::LayAnew);
+                self.copy_in = Some(copy);
+                return Some(Next::Yield);
+            }
+            Err(stop) => return self.after_copy_step(copy, Err(stop), Resume::LayAnew, partition, responder),
+        };
+        self.after_copy_step(copy, Ok(None), resume, partition, responder)
     }
 
     pub(super) fn copy_done<L: PartitionLock>(

@@ -23,6 +23,7 @@ mod channels;
 mod circles;
 mod constraints;
 mod copy;
+mod copy_anew;
 mod copy_away;
 mod cursors;
 mod databases;

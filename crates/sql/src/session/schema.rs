@@ -161,7 +161,7 @@ impl Session {
     }
 
     /// Makes the next version of the catalog and new storage, when nobody else is at the tables any more.
-    fn begin_schema_change(
+    pub(super) fn begin_schema_change(
         &mut self,
         change: &SchemaChange,
         partition: &mut Partition,

@@ -13,7 +13,7 @@ const COPY: &str = "copy t from stdin";
 const CREATE: &str = "begin; create table t (id int primary key, n int, note text not null); create index on t (n)";
 
 /// A little memory, so that rows must leave it before the transaction ends.
-fn world() -> World {
+pub fn world() -> World {
     world_of(16 << 20)
 }
 
@@ -31,7 +31,7 @@ fn world_of(memory_bytes: usize) -> World {
 }
 
 /// Runs until a session is idle: while memory is full it is held back until a checkpoint, or the store, has taken some rows.
-fn run_through(world: &mut World, session: usize) {
+pub fn run_through(world: &mut World, session: usize) {
     let begun = Instant::now();
     world.run();
     while !world.is_idle(session) {
@@ -42,18 +42,18 @@ fn run_through(world: &mut World, session: usize) {
 }
 
 /// A statement that must succeed, or be told what it is refused with.
-fn ask(world: &mut World, sql: &str) -> Vec<String> {
+pub fn ask(world: &mut World, sql: &str) -> Vec<String> {
     world.send(0, [query(sql)]);
     run_through(world, 0);
     world.said(0)
 }
 
-fn must(world: &mut World, sql: &str) {
+pub fn must(world: &mut World, sql: &str) {
     let said = ask(world, sql);
     assert!(!said.iter().any(|line| line.starts_with('E')), "{sql}: {said:?}");
 }
 
-fn copy(world: &mut World, data: &[u8]) -> Vec<String> {
+pub fn copy(world: &mut World, data: &[u8]) -> Vec<String> {
     let said = ask(world, COPY);
     assert_eq!(said, ["G"]);
     for piece in pieces(data) {
@@ -102,7 +102,7 @@ fn assert_rows(mut world: World, expected: &str) {
     }
 }
 
-fn sums(ids: impl Iterator<Item = usize> + Clone) -> String {
+pub fn sums(ids: impl Iterator<Item = usize> + Clone) -> String {
     let count = ids.clone().count();
     let n: usize = ids.clone().map(|id| id % 100).sum();
     format!("{count}|{}|{n}|note 1", ids.sum::<usize>())

@@ -1,6 +1,7 @@
 //! COPY FROM STDIN whose data is read by another thread.
 
 mod ahead;
+mod anew;
 pub mod data;
 mod ends;
 mod errors;

@@ -42,6 +42,62 @@ fn asked(node: usize, sites: &mut [Site; 2], sql: &str) -> String {
     told.into_iter().find(|told| told.starts_with("D ")).unwrap_or_default()
 }
 
+/// What the session at a node is told until it is idle.
+fn end_of(node: usize, sites: &mut [Site; 2]) -> Vec<String> {
+    let mut told = Vec::new();
+    for _ in 0..40 {
+        work(sites);
+        for site in sites.iter() {
+            if site.node.checkpoint_is_due() {
+                site.node.checkpoint().expect("a checkpoint");
+            }
+            site.node.on_timer(clock_us());
+        }
+        told.extend(sites[node].said());
+        if sites[node].idle.is_some() {
+            break;
+        }
+    }
+    told
+}
+
+#[test]
+fn more_than_may_be_pending_is_loaded_into_a_table_that_others_know() {
+    const ROWS: u32 = 12_000;
+    let mut sites = followed_within(32 << 20);
+    let table = "CREATE TABLE loaded (id int PRIMARY KEY, name text UNIQUE, filler text);
+                 INSERT INTO loaded SELECT n, 'name ' || lpad(n::text, 7, '0'), '' FROM generate_series(1, 100) n";
+    ask_at(1, &mut sites, table);
+    // Only where definitions are changed: elsewhere it is told that it is too much.
+    send_load(&mut sites[1], "", &data(101, 3 * ROWS), "SELECT 1");
+    let told = end_of(1, &mut sites);
+    assert!(told.iter().any(|told| told.starts_with("E 53200")), "{told:?}");
+    come_to_rest(&mut sites);
+    send_load(&mut sites[0], "", &data(101, ROWS), "SELECT 1");
+    let told = end_of(0, &mut sites);
+    assert!(told.contains(&format!("C COPY {ROWS}")), "{told:?}");
+    for round in 0..2 {
+        for node in 0..2 {
+            assert_eq!(
+                asked(node, &mut sites, COUNTED),
+                expected(1, ROWS + 100),
+                "round {round}"
+            );
+            let one = "SET enable_seqscan = off; SELECT id FROM loaded WHERE name = 'name 0007777'";
+            assert_eq!(asked(node, &mut sites, one), "D 7777");
+        }
+        let told = ask_at(round, &mut sites, "INSERT INTO loaded VALUES (7777, 'once more', '')");
+        assert!(told[0].starts_with("E 23505"), "{told:?}");
+        for site in &mut sites {
+            site.settle();
+            site.restart();
+        }
+        disconnect(&mut sites);
+        connect(&mut sites);
+        come_to_rest(&mut sites);
+    }
+}
+
 #[test]
 fn more_than_memory_holds_is_loaded_and_gets_keys_and_indexes() {
     const ROWS: u32 = 12_000;
@@ -59,20 +115,7 @@ fn more_than_memory_holds_is_loaded_and_gets_keys_and_indexes() {
     ];
     for (change, tag) in changes {
         sites[1].send(change);
-        let mut told = Vec::new();
-        for _ in 0..40 {
-            work(&mut sites);
-            for site in &sites {
-                if site.node.checkpoint_is_due() {
-                    site.node.checkpoint().expect("a checkpoint");
-                }
-                site.node.on_timer(clock_us());
-            }
-            told.extend(sites[1].said());
-            if sites[1].idle.is_some() {
-                break;
-            }
-        }
+        let told = end_of(1, &mut sites);
         assert!(told.contains(&tag.to_owned()), "{change}: {told:?}");
         come_to_rest(&mut sites);
         for node in 0..2 {

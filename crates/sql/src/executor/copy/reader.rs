@@ -13,7 +13,7 @@ use crate::executor::{ExecutionContext, Turn};
 use crate::far::LaidInVain;
 use crate::statement::CopyStatement;
 use bytes::Bytes;
-use rubato_base::{Error, Key, Result, TableId};
+use rubato_base::{Error, Key, Result};
 use rubato_formula::{EvalContext, Expr, Volatility};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::Helpers;
@@ -25,6 +25,8 @@ const EFFECTS_BATCH_ROWS: usize = 4096;
 const AHEAD_AFTER_BYTES: usize = 64 << 10;
 /// Pieces of data whose rows are placed at once: more than come in, so that they cannot gather.
 const PIECES_AT_ONCE: usize = 2;
+/// About what a row or an entry that is pending takes beside its content.
+const PENDING_BYTES: usize = 600;
 
 /// COPY FROM under way: [`CopyReader::pack`] turns data into rows, [`CopyReader::place`] puts them into the partition.
 ///
@@ -39,6 +41,8 @@ pub struct CopyReader {
     /// Rows are laid in storage that nobody else knows, instead of being inserted.
     lays_rows: bool,
     read_bytes: usize,
+    /// About what the rows take that were inserted.
+    pending_bytes: usize,
     /// What is being placed.
     waiting: Packed,
     effects: Effects,
@@ -69,6 +73,7 @@ impl CopyReader {
             is_self_referring,
             lays_rows: false,
             read_bytes: 0,
+            pending_bytes: 0,
             waiting: Packed::default(),
             effects: Effects::default(),
             rows: 0,
@@ -107,7 +112,29 @@ impl CopyReader {
     /// neither foreign keys nor deferrable constraints, and no savepoint may be open: nothing takes such a row back but the end of the transaction.
     pub fn lay_rows(&mut self, database: &mut FormulaDatabase) {
         let table = &self.table;
-        self.lays_rows = !Effects::concern(table) && database.lay_down(&storage_of(table));
+        self.lays_rows = !Effects::concern(table) && database.lay_down(&table.storage());
+    }
+
+    /// Its table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Its table, if rows of it may be laid that are inserted so far, see [`CopyReader::lay_rows`].
+    pub fn may_lay_anew(&self) -> Option<&Table> {
+        let may = !self.lays_rows && !Effects::concern(&self.table);
+        may.then_some(&*self.table)
+    }
+
+    /// About how much memory the rows take that were inserted, on all nodes.
+    pub fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    /// The table has other storage, with all rows that were inserted so far, in which rows are laid.
+    pub fn goes_on_in(&mut self, table: Arc<Table>) {
+        self.table = table;
+        self.lays_rows = true;
     }
 
     /// Whether so much data has come that [`CopyReader::read_ahead`] is worth while, and nothing that is evaluated sees the session.
@@ -183,7 +210,7 @@ impl CopyReader {
         if self.lays_rows {
             let laid_in_vain = context.database.finish_laying_elsewhere()?;
             refuse(&self.table, laid_in_vain, context)?;
-            context.database.here().finish_laying(&storage_of(&self.table))?;
+            context.database.here().finish_laying(&self.table.storage())?;
         }
         self.effects.settle_all(context)?;
         Ok(self.rows)
@@ -223,6 +250,8 @@ impl CopyReader {
         if Effects::concern(table) {
             self.effects.row_added(table, &first.row);
         }
+        let content_bytes = first.row.as_bytes().len();
+        self.pending_bytes += content_bytes + PENDING_BYTES * (1 + table.indexes.len());
         self.rows += 1;
         self.waiting.rows.advance();
         if !self.is_self_referring && self.effects.referring_count() >= EFFECTS_BATCH_ROWS {
@@ -263,10 +292,4 @@ fn refuse(table: &Table, laid_in_vain: Option<LaidInVain>, context: &ExecutionCo
     let index = table.indexes.iter().position(|index| index.id == storage);
     let error = unique_violation(table, index, &row, context.evaluation.text);
     Err(Stop::Fail(error.with_context(place_of(table, line))))
-}
-
-/// The storage of a table and of its indexes.
-fn storage_of(table: &Table) -> Vec<TableId> {
-    let indexes = table.indexes.iter().map(|index| index.id);
-    std::iter::once(table.id).chain(indexes).collect()
 }

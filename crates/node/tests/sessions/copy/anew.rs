@@ -1,0 +1,139 @@
+//! COPY of more rows than may be pending into a table that others know: the table is laid anew in the midst of it.
+
+use super::data::*;
+use super::laid::{ask, copy, must, run_through, sums, world};
+use crate::world::*;
+
+const ROWS: usize = 60_000;
+const CREATE: &str = "create table t (id int primary key, n int, note text not null); create index on t (n)";
+
+/// What is in the table, in this life of the node and the next.
+fn assert_rows(mut world: World, expected: &str) {
+    for _ in 0..2 {
+        let sql = "select count(*), sum(id), sum(n), min(note) from t";
+        assert_eq!(world.rows(1, sql), [expected]);
+        assert_eq!(world.rows(1, &format!("{sql} where n > -1000000")), [expected]);
+        let some = world.rows(1, "select count(*) from t where n = 42");
+        assert_eq!(some, world.rows(1, "select count(*) from t where n + 0 = 42"));
+        world = world.restart();
+        world.node.checkpoint().expect("a checkpoint");
+    }
+}
+
+fn made() -> World {
+    let mut world = world();
+    must(&mut world, CREATE);
+    world
+}
+
+#[test]
+fn more_rows_than_may_be_pending_come_into_a_table_that_others_know() {
+    for (before, then) in [("", ""), ("begin", "commit"), ("begin; delete from t", "commit")] {
+        for there in [0, 7_000] {
+            let mut world = made();
+            assert_eq!(copy(&mut world, &rows(1, there))[0], format!("C COPY {there}"));
+            world.node.checkpoint().expect("a checkpoint");
+            must(&mut world, before);
+            let said = copy(&mut world, &rows(there + 1, ROWS));
+            assert_eq!(said[0], format!("C COPY {}", ROWS - there), "{before}");
+            must(&mut world, then);
+            let first = if before.contains("delete") { there + 1 } else { 1 };
+            let least = match first {
+                1 => "note 1",
+                _ => "note 10000",
+            };
+            assert_rows(world, &sums(first..=ROWS).replace("note 1", least));
+        }
+    }
+}
+
+#[test]
+fn what_fails_behind_that_leaves_the_table_as_it_was() {
+    for wrong in ["x\t1\ta\n", "7\t1\tthere already\n", "20000\t1\tloaded already\n"] {
+        for before in ["", "begin"] {
+            let mut world = made();
+            copy(&mut world, &rows(1, 100));
+            must(&mut world, before);
+            let mut data = rows(101, ROWS);
+            data.extend_from_slice(wrong.as_bytes());
+            let said = copy(&mut world, &data);
+            assert!(said[0].starts_with("E 2"), "{said:?}");
+            let line = ROWS - 100 + 1;
+            assert!(world.context(0).starts_with(&format!("COPY t, line {line}")), "{wrong}");
+            must(&mut world, "rollback");
+            // And so it is loaded once more.
+            assert_eq!(copy(&mut world, &rows(101, ROWS))[0], format!("C COPY {}", ROWS - 100));
+            must(&mut world, "begin; truncate t");
+            must(&mut world, "rollback");
+            assert_rows(world, &sums(1..=ROWS));
+        }
+    }
+}
+
+#[test]
+fn a_crash_in_the_midst_leaves_the_table_as_it_was() {
+    let mut world = made();
+    copy(&mut world, &rows(1, 100));
+    must(&mut world, "begin");
+    assert_eq!(copy(&mut world, &rows(101, ROWS))[0], format!("C COPY {}", ROWS - 100));
+    world.node.checkpoint().expect("a checkpoint");
+    let mut world = world.restart();
+    assert_eq!(
+        copy(&mut world, &rows(101, ROWS + 5))[0],
+        format!("C COPY {}", ROWS - 95)
+    );
+    assert_rows(world, &sums(1..=ROWS + 5));
+}
+
+#[test]
+fn others_read_meanwhile_and_write_behind_it() {
+    let mut world = made();
+    copy(&mut world, &rows(1, 100));
+    must(&mut world, "begin");
+    assert_eq!(copy(&mut world, &rows(101, ROWS))[0], format!("C COPY {}", ROWS - 100));
+    assert_eq!(world.rows(1, "select count(*) from t"), ["100"]);
+    world.send(1, [query("insert into t values (0, 0, 'behind')")]);
+    world.run();
+    assert!(!world.is_idle(1), "the table is being changed");
+    must(&mut world, "commit");
+    run_through(&mut world, 1);
+    assert_eq!(world.said(1), ["C INSERT 0 1", "Z I"]);
+    let expected = sums(0..=ROWS).replace("note 1", "behind");
+    assert_rows(world, &expected);
+}
+
+/// Who waits for nobody and is waited for by nobody would be in the way of these: they are told, as before, that it is too much.
+#[test]
+fn what_must_stay_pending_does() {
+    for before in [
+        "begin; savepoint a",
+        "begin; declare c cursor for select 1 from t; fetch c",
+    ] {
+        let mut world = made();
+        copy(&mut world, &rows(1, 100));
+        must(&mut world, before);
+        let said = copy(&mut world, &rows(101, ROWS));
+        assert!(said[0].starts_with("E 53200"), "{before}: {said:?}");
+        must(&mut world, "rollback");
+        assert_rows(world, &sums(1..=100));
+    }
+    let mut world = made();
+    copy(&mut world, &rows(1, 100));
+    world.must(1, "begin; insert into t values (-1, 0, 'another')");
+    let said = copy(&mut world, &rows(101, ROWS));
+    assert!(said[0].starts_with("E 53200"), "{said:?}");
+    world.must(1, "rollback");
+    assert_eq!(ask(&mut world, "select count(*) from t")[1], "D 100");
+    // A foreign key has to be looked at behind the last row.
+    must(&mut world, "insert into t values (0, 0, 'also referred to')");
+    must(
+        &mut world,
+        "create table u (id int primary key, n int references t, note text)",
+    );
+    let said = ask(&mut world, "copy u from stdin");
+    assert_eq!(said, ["G"]);
+    world.feed(0, &rows(1, 3 * ROWS));
+    run_through(&mut world, 0);
+    let said = world.said(0);
+    assert!(said[0].starts_with("E 53200"), "{said:?}");
+}

@@ -1,0 +1,95 @@
+//! A COPY FROM of more rows than may be pending, into a table that others know.
+//!
+//! Its rows are inserted like others, until they take most of the memory that a transaction may hold. Then the table is laid anew, as a
+//! schema change does that moves its rows under another key: what is in it, and what the COPY has inserted, is laid in new storage, and so
+//! is what follows (see `protocol/src/laying.rs`). What was pending is taken back, since nobody will look for it there. Whoever writes to the
+//! table meanwhile waits for the end of the transaction, as for that of any schema change.
+//!
+//! It is not begun where the COPY would have to wait for others that write to the table, or where something needs the rows to be
+//! pending: then the COPY goes on as before, and may come to the limit (53200).
+
+use super::copy::CopyIn;
+use super::{Session, SessionContext};
+use crate::catalog::Table;
+use crate::partition::Partition;
+use crate::statement::{AlterAction, RelationKind, SchemaChange};
+use rubato_base::Error;
+use rubato_protocol::{Outcome, Stop};
+use std::sync::Arc;
+
+impl Session {
+    /// Whether what the COPY has inserted so far takes nearly as much memory as it may, and the table can be laid anew.
+    pub(super) fn is_to_lay_anew(&self, copy: &CopyIn, partition: &Partition) -> bool {
+        let (Some(transaction), Some(table)) = (&self.transaction, copy.reader.may_lay_anew()) else {
+            return false;
+        };
+        let far = transaction.far.as_ref().map(|far| far.whereabouts());
+        let holders = far.map_or(1, |far| far.holders(table.id).len().max(1));
+        let of_each = copy.reader.pending_bytes() / holders;
+        if !partition.database.is_nearly_full(transaction.id, of_each) {
+            return false;
+        }
+        let storage = table.storage();
+        let is_moving = far.is_some_and(|far| storage.iter().any(|own| !far.former_holders(*own).is_empty()));
+        let is_changed_here = !partition.sequences.are_elsewhere;
+        let owner = partition
+            .schema_changes
+            .owner(self.identity.database_id, &table.key(), transaction.id);
+        let is_alone = owner.is_none() && partition.database.other_writers(transaction.id, &storage).is_empty();
+        let (catalog, change) = (self.catalog(partition), lay_anew(table));
+        is_changed_here
+            && is_alone
+            && !is_moving
+            && transaction.savepoints.is_empty()
+            && self.refuse_tables_in_use(&change, &catalog).is_ok()
+            && self.refuse_pending_checks(&change, &catalog).is_ok()
+    }
+
+    /// Lays the table anew for a slice; whether that is done, and the COPY goes on in its new storage.
+    pub(super) fn lay_anew(
+        &mut self,
+        copy: &mut CopyIn,
+        partition: &mut Partition,
+        context: &mut SessionContext<'_>,
+    ) -> Outcome<bool> {
+        let changing = match self.changing_schema.take() {
+            Some(changing) => changing,
+            None => {
+                let change = lay_anew(copy.reader.table());
+                let made = self.transaction.as_ref().map_or(0, |own| own.created_storage.len());
+                let changing = Box::new(self.begin_schema_change(&change, partition, context.now_us)?);
+                let created = self
+                    .transaction
+                    .as_ref()
+                    .map_or(&[][..], |own| &own.created_storage[made..]);
+                if !partition.database.lay_down(created) {
+                    return Err(Stop::Fail(Error::internal("rows cannot be laid in new storage")));
+                }
+                changing
+            }
+        };
+        let Some(changing) = self.move_rows(changing, partition, context)? else {
+            return Ok(false);
+        };
+        let after = changing.run.completed(&changing.after);
+        let table = after.tables.get(&copy.reader.table().key()).cloned();
+        let table = table.ok_or_else(|| Error::internal("COPY has lost its table"))?;
+        if let Some(transaction) = &mut self.transaction {
+            transaction.catalog = Some(Arc::clone(&after));
+        }
+        if let Some(mark) = &copy.current.savepoint {
+            self.roll_back_rows_to(mark, partition);
+        }
+        copy.goes_on_in(table, after);
+        Ok(true)
+    }
+}
+
+fn lay_anew(table: &Table) -> SchemaChange {
+    SchemaChange::AlterTable {
+        table: table.key(),
+        if_exists: false,
+        actions: vec![AlterAction::Lay(table.spread.clone())],
+        kind: RelationKind::Table,
+    }
+}

@@ -20,8 +20,12 @@ use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
+/// Dropped tables leave the disk with a checkpoint, which is made for their sake so long after the last one, ...
+const DROP_AFTER_US: i64 = 10_000_000;
+/// ... and it is looked as often whether there are any.
+const LOOK_AFTER_US: i64 = 1_000_000;
 /// Rows taken while the partition is held. Each is a look at cold memory: with four times as many, and without handing
 /// the partition over, the worker slept for it five times as long (decision 0018).
 const TAKE_ROWS: usize = 256;
@@ -229,13 +233,29 @@ impl Shared {
     /// still reads: once the mark with that catalog is written, nothing refers to it any more.
     fn unused_storage(&self, partition: &Partition) -> Vec<TableId> {
         let mut stored = self.stored.lock();
-        let named = partition.databases.storage();
+        let named: BTreeSet<TableId> = partition.databases.storage().into_iter().collect();
         let private: BTreeSet<TableId> = partition.database.private_tables().collect();
         let is_kept = |id: &TableId| private.contains(id) || partition.database.has_table(*id);
         let is_unused = |id: &&TableId| !named.contains(id) && !is_kept(id);
         let unused = stored.iter().filter(is_unused).copied().collect();
         stored.extend(named);
         unused
+    }
+
+    /// Whether a checkpoint is due because the store has dropped tables that take room on the disk: some while after the last one, since
+    /// what is dropped and loaded leaves little in the log, which may not come to ask for one.
+    pub(crate) fn has_storage_to_drop(&self) -> bool {
+        let now_us = (self.settings.clock_us)();
+        let is_long_since = |at: &AtomicI64, us| !(0..us).contains(&(now_us - at.load(Ordering::Relaxed)));
+        if !is_long_since(&self.last_checkpoint_us, DROP_AFTER_US)
+            || !is_long_since(&self.unused_looked_at_us, LOOK_AFTER_US)
+        {
+            return false;
+        }
+        self.unused_looked_at_us.store(now_us, Ordering::Relaxed);
+        let mut partition = self.partition.lock();
+        partition.drop_storage([]);
+        !self.unused_storage(&partition).is_empty()
     }
 
     fn drop_unused_storage(&self, unused: &[TableId]) -> Result<()> {

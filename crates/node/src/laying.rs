@@ -85,6 +85,14 @@ impl Laying {
         self.0.state.lock().done
     }
 
+    /// Memory is full: what is gathered is not to wait for more, which may not come before it has gone.
+    pub(crate) fn hurry(&self) {
+        let mut state = self.0.state.lock();
+        if state.waiting.is_none() {
+            self.0.close(&mut state);
+        }
+    }
+
     /// Writes everything that was taken. The error that rows of `tables` met, if they did.
     pub(crate) fn finish(&self, tables: &[TableId]) -> Result<()> {
         let mut state = self.0.state.lock();

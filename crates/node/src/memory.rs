@@ -12,6 +12,11 @@ const EVICTION_PAUSE_STEPS: usize = 64;
 /// Memory counts as filled when less than one part in so many is free.
 pub(crate) const FILLED_SHARE: usize = 4;
 
+/// Where memory is full a checkpoint is made at once if more than one part in so many of the rows' memory is not stored yet, ...
+const CROWD_DIRTY_SHARE: usize = 16;
+/// ... and for less after a while.
+const CROWD_PAUSE_US: i64 = 1_000_000;
+
 /// The process stays below what it was given by one part in so many: what it takes is known a little late.
 const RESIDENT_MARGIN_SHARE: usize = 32;
 /// One look takes back one part in so many of what is too much: memory comes back some time after rows have left it.
@@ -95,6 +100,26 @@ impl Shared {
             }
         }
         self.set_crowded(partition.database.memory_bytes() > limit);
+    }
+
+    /// Whether a checkpoint makes room in a memory that is full. One that has little to store does not: what is in the way goes when it has
+    /// come to the store by itself (rows that are laid down), or with its transaction. Checkpoints one after the other had the store
+    /// merge files without end, since each adds one whose key is far from all others: 300 of them and 60 s for a COPY of 3 s, with 128 MiB.
+    pub(crate) fn crowd_needs_checkpoint(&self) -> bool {
+        let mut partition = self.partition.lock();
+        partition.drop_storage([]);
+        self.eviction_pause.store(0, Ordering::Relaxed);
+        self.keep_within_memory(&mut partition);
+        if !self.crowded.load(Ordering::Acquire) {
+            return false;
+        }
+        self.laying.hurry();
+        let dirty_bytes = partition.database.dirty_bytes();
+        let since_us = (self.settings.clock_us)() - self.last_checkpoint_us.load(Ordering::Relaxed);
+        let is_due = dirty_bytes > self.rows_bound.bytes() / CROWD_DIRTY_SHARE
+            || (dirty_bytes > 0 && !(0..CROWD_PAUSE_US).contains(&since_us));
+        self.stuck.fetch_or(!is_due, Ordering::AcqRel);
+        is_due
     }
 
     fn set_crowded(&self, crowded: bool) {

@@ -128,8 +128,12 @@ pub(crate) struct Shared {
     pub(crate) judged_inside: AtomicUsize,
     /// Why the last checkpoint failed, if it did.
     pub(crate) checkpoint_failure: Mutex<Option<Error>>,
-    /// A checkpoint has ended, and memory was full all the same: of what open transactions hold.
+    /// A checkpoint has ended, or would have had nothing to store, and memory was full all the same: of what open transactions hold.
     pub(crate) stuck: AtomicBool,
+    /// When the last checkpoint ended, or the node was started.
+    pub(crate) last_checkpoint_us: AtomicI64,
+    /// When it was looked last whether the store has tables that were dropped.
+    pub(crate) unused_looked_at_us: AtomicI64,
     /// Steps until eviction is tried again after it found nothing.
     pub(crate) eviction_pause: AtomicUsize,
     /// The log's writing end, to close it.
@@ -402,6 +406,8 @@ impl Node {
             judged_inside: AtomicUsize::new(0),
             stuck: AtomicBool::new(false),
             checkpoint_failure: Mutex::new(None),
+            last_checkpoint_us: AtomicI64::new((settings.clock_us)()),
+            unused_looked_at_us: AtomicI64::new(0),
             eviction_pause: AtomicUsize::new(0),
             log_end: recovered.log_end,
             force_again_at_us: AtomicI64::new(0),
@@ -442,14 +448,20 @@ impl Node {
         let mark = self.0.last_mark.load(Ordering::Relaxed);
         let gathered = self.0.forcer.appended_lsn().0.saturating_sub(mark);
         let asked = self.0.checkpoint_asked.load(Ordering::Acquire);
-        if asked || gathered > self.0.settings.checkpoint_log_bytes || self.0.crowded.load(Ordering::Acquire) {
+        if asked || gathered > self.0.settings.checkpoint_log_bytes {
             return true;
+        }
+        if self.0.crowded.load(Ordering::Acquire) {
+            return self.0.crowd_needs_checkpoint();
         }
         if gathered == 0 {
             return false;
         }
         // A log that cannot grow gets room back by letting go of what a checkpoint has made unnecessary.
         if self.0.forcer.segment_count() > 1 && gathered > TIGHT_LOG_BYTES && self.0.forcer.is_tight() {
+            return true;
+        }
+        if self.0.has_storage_to_drop() {
             return true;
         }
         // Soon rows will have to leave, and those that are not stored cannot: begin before writers have to wait.
@@ -476,6 +488,8 @@ impl Node {
             }
         };
         self.0.last_mark.store(report.log_start, Ordering::Relaxed);
+        let now_us = (self.0.settings.clock_us)();
+        self.0.last_checkpoint_us.store(now_us, Ordering::Relaxed);
         self.0.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.0.eviction_pause.store(0, Ordering::Relaxed);
         self.0.keep_within_memory(&mut partition);

@@ -1,8 +1,8 @@
 //! The engine, opened, and its errors sorted.
 
 use crate::layout::VERSION_MARKER;
-use fjall::Readable;
 use fjall::compaction::Leveled;
+use fjall::{AbstractTree, Readable};
 use rubato_storage::Error;
 use std::ops::Bound;
 use std::path::Path;
@@ -115,6 +115,15 @@ impl Engine {
     /// Makes all commits durable.
     pub fn force(&self) -> fjall::Result<()> {
         self.database.persist(fjall::PersistMode::SyncData)
+    }
+
+    /// Lets go the files whose keys all lie from `from` to below `to`, which nobody looks for any more. Keys in files that have others too
+    /// stay, and are to be deleted. They must never have gone through [`Engine::commit`]: with a file goes what it said of how far the
+    /// journal counts, and the engine, opened again, applies more of that than before.
+    ///
+    /// Waits for merges under way.
+    pub fn drop_files(&self, from: [u8; 4], to: [u8; 4]) -> fjall::Result<()> {
+        Ok(self.rows.tree.drop_range(from..to)?)
     }
 
     /// Keys between the bounds as of now. (Without the snapshot the engine's iterators show half of a batch that is being

@@ -36,6 +36,9 @@ pub struct EmbeddedStore {
 struct Writes {
     next_space: u32,
     garbage: BTreeSet<u32>,
+    /// The last key that was removed of the first of them: to find the next ones the engine steps over the deletions of all that were
+    /// removed before, as long as these are not merged away.
+    swept: Option<fjall::Slice>,
     /// Changes of this room's own keys since the last force, in order. The engine stops for good on a write error; they are given to
     /// its successor, because they are visible already.
     unforced: Vec<Vec<Entry>>,
@@ -86,6 +89,9 @@ impl EmbeddedStore {
         };
         store.load(&engine).map_err(|error| layout::named(&store.path, error))?;
         *store.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        // What a crash came before. Where the disk is full it has to wait, and is removed by sweeping.
+        let garbage: Vec<u32> = store.lock_writes().garbage.iter().copied().collect();
+        garbage.into_iter().for_each(|space| drop(store.drop_files(space)));
         Ok(store)
     }
 
@@ -269,6 +275,15 @@ impl EmbeddedStore {
         Ok(())
     }
 
+    /// Most of a large dropped table goes at once, with the files that have nothing else. Nobody waits for it with the lock in hand: merges
+    /// come to their end before.
+    fn drop_files(&self, space: u32) -> Result<()> {
+        let guard = self.engine.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(engine) = &*guard else { return Ok(()) };
+        let dropped = engine.drop_files(space.to_be_bytes(), space.saturating_add(1).to_be_bytes());
+        dropped.map_err(|error| self.sorted(&error))
+    }
+
     /// Removes some keys of dropped tables. Nobody can see them, so it does not matter how far it gets.
     fn sweep(&self, writes: &mut Writes) -> Result<()> {
         let mut left = SWEEP_KEYS_MAX;
@@ -277,7 +292,11 @@ impl EmbeddedStore {
             {
                 let guard = self.engine.read().unwrap_or_else(PoisonError::into_inner);
                 let Some(engine) = &*guard else { return Ok(()) };
-                for row in engine.rows.prefix(space.to_be_bytes()).take(left) {
+                let own_prefix = space.to_be_bytes();
+                let swept = writes.swept.take().filter(|key| key.starts_with(&own_prefix));
+                let from = swept.map_or(Bound::Included(own_prefix.as_slice().into()), Bound::Excluded);
+                let to = Bound::Excluded(fjall::Slice::from(space.saturating_add(1).to_be_bytes()));
+                for row in engine.rows.range((from, to)).take(left) {
                     gone.push((row.key().map_err(|error| self.sorted(&error))?, None));
                 }
             }
@@ -285,6 +304,8 @@ impl EmbeddedStore {
             if gone.len() < left {
                 self.commit(writes, vec![(keys::garbage_key(space).into(), None)])?;
                 writes.garbage.remove(&space);
+            } else {
+                writes.swept = gone.last().map(|(key, _)| key.clone());
             }
             left -= gone.len();
         }
@@ -383,7 +404,8 @@ impl Store for EmbeddedStore {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&table);
         writes.garbage.insert(space);
-        Ok(())
+        drop(writes);
+        self.drop_files(space)
     }
 
     fn tables(&self) -> Result<Vec<u32>> {

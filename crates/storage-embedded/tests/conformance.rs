@@ -56,6 +56,54 @@ fn a_dropped_table_is_swept_away_and_stays_gone() {
 }
 
 #[test]
+fn a_large_dropped_table_leaves_the_disk_at_once_and_what_lies_beside_it_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = open(folder.path());
+    let rows = |store: &EmbeddedStore, table| {
+        store
+            .scan(table, Bound::Unbounded, Bound::Unbounded, false, usize::MAX)
+            .expect("scans")
+            .len()
+    };
+    for round in 0..2_u32 {
+        for part in 0..40_u32 {
+            let mut batch = Batch::new();
+            for key in 0..2_000_u32 {
+                // It does not shrink when it is packed.
+                let mut state = u64::from(part * 2_000 + key + 1);
+                let next = || {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 56) as u8
+                };
+                let value: Vec<u8> = std::iter::repeat_with(next).take(800).collect();
+                batch.put(2, (part * 2_000 + key).to_be_bytes(), value);
+            }
+            store.apply(batch).expect("applies");
+            let mut beside = Batch::new();
+            beside.put(1, (round * 40 + part).to_be_bytes(), vec![1; 50]);
+            beside.put(3, (round * 40 + part).to_be_bytes(), vec![3; 50]);
+            store.apply(beside).expect("applies");
+        }
+        let before = store.bytes_used().expect("is known");
+        store.drop_table(2).expect("drops");
+        let after = store.bytes_used().expect("is known");
+        // Files that merging has made may have rows of others as well.
+        assert!(
+            after + (12 << 20) < before,
+            "round {round}: {before} bytes, then {after}"
+        );
+        assert_eq!(rows(&store, 2), 0);
+        // The rest is swept, also after a crash.
+        drop(store);
+        store = open(folder.path());
+        store.force().expect("forces");
+        let kept = (round as usize + 1) * 40;
+        assert_eq!((rows(&store, 1), rows(&store, 2), rows(&store, 3)), (kept, 0, kept));
+        assert_eq!(store.check().expect("whole").rows, 2 * kept as u64);
+    }
+}
+
+#[test]
 fn damage_in_a_data_file_is_found_and_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = open(folder.path());

@@ -27,6 +27,8 @@ pub(super) struct CopyIn {
     numbers: Vec<(u32, usize)>,
     /// Data whose rows have yet to get them.
     unread: Option<Bytes>,
+    /// Whether its table had more rows than have come, once that was looked for: see `copy_anew.rs`.
+    pub(super) has_more_rows: Option<bool>,
     /// What is left to do when the transaction that it waits for has ended.
     resume: Option<Resume>,
 }
@@ -111,6 +113,7 @@ impl Session {
             current,
             numbers,
             unread: None,
+            has_more_rows: None,
             resume: None,
         });
         self.deadline_us = self.statement_deadline_us();
@@ -233,7 +236,7 @@ impl Session {
             return Some(self.fail(error, partition, responder));
         }
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::place);
-        if outcome.is_ok() && self.is_to_lay_anew(&copy, partition) {
+        if outcome.is_ok() && self.is_to_lay_anew(&mut copy, partition) {
             return self.go_on_anew(copy, partition, context, responder);
         }
         let outcome = outcome.map(|()| None);

@@ -5,38 +5,46 @@
 //! is what follows (see `protocol/src/laying.rs`). What was pending is taken back, since nobody will look for it there. Whoever writes to the
 //! table meanwhile waits for the end of the transaction, as for that of any schema change.
 //!
-//! It is not begun where the COPY would have to wait for others that write to the table, or where something needs the rows to be
-//! pending: then the COPY goes on as before, and may come to the limit (53200).
+//! It is not begun where the table had more rows than the COPY has brought, where the COPY would have to wait for others that write to the
+//! table, or where something needs the rows to be pending: then the COPY goes on as before, and may come to the limit (53200).
 
+use super::block::OpenTransaction;
 use super::copy::CopyIn;
 use super::{Session, SessionContext};
 use crate::catalog::Table;
 use crate::partition::Partition;
 use crate::statement::{AlterAction, RelationKind, SchemaChange};
-use rubato_base::Error;
-use rubato_protocol::{Outcome, Stop};
+use rubato_base::{Error, RowRef, TransactionId};
+use rubato_protocol::{FormulaDatabase, KeyRange, Outcome, Stop};
 use std::sync::Arc;
 
 impl Session {
     /// Whether what the COPY has inserted so far takes nearly as much memory as it may, and the table can be laid anew.
-    pub(super) fn is_to_lay_anew(&self, copy: &CopyIn, partition: &Partition) -> bool {
+    pub(super) fn is_to_lay_anew(&self, copy: &mut CopyIn, partition: &mut Partition) -> bool {
         let (Some(transaction), Some(table)) = (&self.transaction, copy.reader.may_lay_anew()) else {
             return false;
         };
         let far = transaction.far.as_ref().map(|far| far.whereabouts());
-        let holders = far.map_or(1, |far| far.holders(table.id).len().max(1));
-        let of_each = copy.reader.pending_bytes() / holders;
-        if !partition.database.is_nearly_full(transaction.id, of_each) {
+        let nodes = far.map_or_else(|| vec![None], |far| far.holders(table.id));
+        let share = |all: usize| all / nodes.len().max(1);
+        let of_each = share(copy.reader.pending_bytes());
+        if !partition.database.is_nearly_full(transaction.id, of_each) || !nodes.contains(&None) {
             return false;
         }
-        let storage = table.storage();
+        let own_rows = share(usize::try_from(copy.reader.rows()).unwrap_or(usize::MAX));
+        self.can_lay_anew(&table, transaction, partition)
+            && !copy.has_found_more_rows(own_rows, transaction.id, &mut partition.database)
+    }
+
+    /// Whether nobody and nothing is in the way of it.
+    fn can_lay_anew(&self, table: &Table, transaction: &OpenTransaction, partition: &Partition) -> bool {
+        let (storage, catalog, change) = (table.storage(), self.catalog(partition), lay_anew(table));
+        let far = transaction.far.as_ref().map(|far| far.whereabouts());
         let is_moving = far.is_some_and(|far| storage.iter().any(|own| !far.former_holders(*own).is_empty()));
-        let is_changed_here = !partition.sequences.are_elsewhere;
-        let owner = partition
-            .schema_changes
-            .owner(self.identity.database_id, &table.key(), transaction.id);
+        let database = self.identity.database_id;
+        let owner = partition.schema_changes.owner(database, &table.key(), transaction.id);
         let is_alone = owner.is_none() && partition.database.other_writers(transaction.id, &storage).is_empty();
-        let (catalog, change) = (self.catalog(partition), lay_anew(table));
+        let is_changed_here = !partition.sequences.are_elsewhere;
         is_changed_here
             && is_alone
             && !is_moving
@@ -82,6 +90,24 @@ impl Session {
         }
         copy.goes_on_in(table, after);
         Ok(true)
+    }
+}
+
+impl CopyIn {
+    /// Whether this node's part of the table had more rows than the COPY has brought, `own`: what moves is no more than twice what has
+    /// come, so that many a COPY into a large table does not move that each time. Found out once.
+    fn has_found_more_rows(&mut self, own: usize, transaction: TransactionId, database: &mut FormulaDatabase) -> bool {
+        if let Some(has_more) = self.has_more_rows {
+            return has_more;
+        }
+        let (mut rows, rows_max) = (0, own.saturating_mul(2));
+        let mut visit = |_: &[u8], _: RowRef<'_>| {
+            rows += 1;
+            rows <= rows_max
+        };
+        let table = self.reader.table().id;
+        let looked = database.peek_scan(transaction, table, &KeyRange::WHOLE, false, &mut visit);
+        *self.has_more_rows.insert(looked.is_err() || rows > rows_max)
     }
 }
 

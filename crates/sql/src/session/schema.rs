@@ -326,11 +326,12 @@ impl Session {
     }
 
     /// Whether storage that lies on several nodes may have so many rows that what is made of them is not to be pending: more than a
-    /// few are on this node, or it has none of them and does not know.
+    /// few are on this node, some have left its memory, or it has none of them and does not know.
     fn is_large(&self, storage: TableId, partition: &Partition) -> bool {
         let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());
         let is_here = far.is_none_or(|far| far.whereabouts().holders(storage).contains(&None));
-        !is_here || partition.database.rows_in_memory(storage).0 >= SPREAD_ROWS_MIN
+        let (rows, are_all) = partition.database.rows_in_memory(storage);
+        !is_here || !are_all || rows >= SPREAD_ROWS_MIN
     }
 
     /// The new catalog for the log, if the transaction changed the schema; 40001 if somebody else changed the same, or a table

@@ -302,3 +302,59 @@ fn checkpoints_go_on_while_rows_are_laid_down() {
     drop(node);
     assert_rows(world, &sums(1..=ROWS));
 }
+
+/// Rows that are laid down leave memory when the store has them, and a checkpoint is no help to that.
+#[test]
+fn a_memory_full_of_rows_on_their_way_to_the_store_asks_for_no_checkpoint() {
+    // Fewer rows than fill a batch on its way.
+    let mut world = world_of(1 << 20);
+    world.node.checkpoint().expect("a checkpoint");
+    let checkpoints = world.node.figures().checkpoints;
+    must(&mut world, CREATE);
+    world.start_copy(0, COPY);
+    let mut held_back = 0;
+    for piece in pieces(&rows(1, ROWS)) {
+        world.send(0, [copy_data(&piece)]);
+        world.run();
+        let begun = Instant::now();
+        while !world.is_idle(0) {
+            held_back += 1;
+            assert!(!world.node.checkpoint_is_due(), "nothing is to be stored");
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is held back for ever");
+            std::thread::yield_now();
+            world.turn();
+        }
+    }
+    assert!(held_back > 0, "memory was not full");
+    assert_eq!(world.copy_done(0), [format!("C COPY {ROWS}"), "Z T".into()]);
+    must(&mut world, "commit");
+    assert_eq!(world.node.figures().checkpoints, checkpoints);
+    assert_rows(world, &sums(1..=ROWS));
+}
+
+/// What was dropped leaves the disk although the log has not grown.
+#[test]
+fn a_dropped_table_asks_for_a_checkpoint_after_a_while() {
+    let mut world = world();
+    load(&mut world);
+    must(&mut world, "commit");
+    world.node.checkpoint().expect("a checkpoint");
+    let stored = world.stored_tables().len();
+    pass(60_000_000);
+    assert!(!world.node.checkpoint_is_due(), "there is nothing to drop");
+    must(&mut world, "drop table t");
+    pass(2_000_000);
+    assert!(world.node.checkpoint_is_due(), "the last one was long ago");
+    world.node.checkpoint().expect("a checkpoint");
+    assert!(world.stored_tables().len() <= stored - 2);
+    assert!(!world.node.checkpoint_is_due());
+    // And what was laid down in vain.
+    load(&mut world);
+    must(&mut world, "rollback");
+    assert!(!world.node.checkpoint_is_due(), "not one after the other");
+    pass(11_000_000);
+    assert!(world.node.checkpoint_is_due());
+    world.node.checkpoint().expect("a checkpoint");
+    pass(60_000_000);
+    assert!(!world.node.checkpoint_is_due());
+}

@@ -121,9 +121,9 @@ impl CopyReader {
     }
 
     /// Its table, if rows of it may be laid that are inserted so far, see [`CopyReader::lay_rows`].
-    pub fn may_lay_anew(&self) -> Option<&Table> {
+    pub fn may_lay_anew(&self) -> Option<Arc<Table>> {
         let may = !self.lays_rows && !Effects::concern(&self.table);
-        may.then_some(&*self.table)
+        may.then(|| Arc::clone(&self.table))
     }
 
     /// About how much memory the rows take that were inserted, on all nodes.

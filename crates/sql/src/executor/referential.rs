@@ -15,8 +15,25 @@ use crate::far::{ROWS_AHEAD, waits_for_others};
 use rubato_base::{ColumnSet, Error, Key, KeyWriter, Result, Row, RowRef, SqlState, TableId, Value};
 use rubato_formula::Tuple;
 use rubato_protocol::{OnBusy, OrderedRead, Outcome, Stop};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// Values that are kept of what was noted.
+const NOTED_MAX: usize = 8192;
+
+/// What rows of one table refer to, by foreign key, as far as that is kept: it is looked for once. What is read is remembered until the
+/// end of the transaction, each time.
+#[derive(Debug, Default)]
+pub(crate) struct Noted(BTreeSet<(usize, Key)>);
+
+impl Noted {
+    fn is_new(&mut self, foreign_key: usize, values: &[Value]) -> bool {
+        if self.0.len() >= NOTED_MAX {
+            self.0.clear();
+        }
+        self.0.insert((foreign_key, Key::of(values)))
+    }
+}
 
 /// What a statement has done that foreign keys have to say something about.
 #[derive(Debug, Default)]
@@ -120,10 +137,23 @@ impl Effects {
         !table.foreign_keys.is_empty() || table.indexes.iter().any(|index| index.deferral.is_deferrable())
     }
 
+    /// Whether a constraint of the table may be looked at when the transaction ends, or a statement.
+    pub(crate) fn may_be_deferred(table: &Table) -> bool {
+        let keys = table.foreign_keys.iter().map(|key| key.deferral);
+        let uniques = table.indexes.iter().map(|index| index.deferral);
+        keys.chain(uniques).any(|deferral| deferral.is_deferrable())
+    }
+
     /// Takes note of a new row.
     pub(crate) fn row_added<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T) {
         self.note_unique(table, row, ColumnSet::ALL);
-        self.note_referring(table, row, ColumnSet::ALL);
+        self.note_referring(table, row, ColumnSet::ALL, None);
+    }
+
+    /// The same, for a statement that adds rows of this table and does nothing else.
+    pub(crate) fn row_added_by_itself<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T, noted: &mut Noted) {
+        self.note_unique(table, row, ColumnSet::ALL);
+        self.note_referring(table, row, ColumnSet::ALL, Some(noted));
     }
 
     /// Takes note of a changed row.
@@ -135,7 +165,7 @@ impl Effects {
         changed: ColumnSet,
     ) {
         self.note_unique(table, new, changed);
-        self.note_referring(table, new, changed);
+        self.note_referring(table, new, changed, None);
         if !table.referenced_by.is_empty() {
             let values: Vec<Value> = (0..table.columns.len()).map(|column| new.column(column)).collect();
             let new = Some(Row::from_values(&values));
@@ -163,7 +193,13 @@ impl Effects {
         self.referring.len()
     }
 
-    fn note_referring<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T, changed: ColumnSet) {
+    fn note_referring<T: Tuple + ?Sized>(
+        &mut self,
+        table: &Arc<Table>,
+        row: &T,
+        changed: ColumnSet,
+        mut noted: Option<&mut Noted>,
+    ) {
         for (number, foreign_key) in table.foreign_keys.iter().enumerate() {
             if !foreign_key
                 .columns
@@ -177,7 +213,10 @@ impl Effects {
             let is_last = self.referring.back().is_some_and(|last| {
                 last.foreign_key == number && last.values == values && Arc::ptr_eq(&last.table, table)
             });
-            if !is_last && !values.iter().any(Value::is_null) {
+            if !is_last
+                && !values.iter().any(Value::is_null)
+                && noted.as_mut().is_none_or(|noted| noted.is_new(number, &values))
+            {
                 self.referring.push_back(Referring {
                     table: Arc::clone(table),
                     foreign_key: number,

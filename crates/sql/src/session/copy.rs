@@ -27,8 +27,8 @@ pub(super) struct CopyIn {
     numbers: Vec<(u32, usize)>,
     /// Data whose rows have yet to get them.
     unread: Option<Bytes>,
-    /// Whether its table had more rows than have come, once that was looked for: see `copy_anew.rs`.
-    pub(super) has_more_rows: Option<bool>,
+    /// No more data comes.
+    is_over: bool,
     /// What is left to do when the transaction that it waits for has ended.
     resume: Option<Resume>,
 }
@@ -113,7 +113,7 @@ impl Session {
             current,
             numbers,
             unread: None,
-            has_more_rows: None,
+            is_over: false,
             resume: None,
         });
         self.deadline_us = self.statement_deadline_us();
@@ -236,8 +236,13 @@ impl Session {
             return Some(self.fail(error, partition, responder));
         }
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::place);
-        if outcome.is_ok() && self.is_to_lay_anew(&mut copy, partition) {
-            return self.go_on_anew(copy, partition, context, responder);
+        if outcome.is_ok() && copy.reader.is_full() {
+            if self.is_to_lay_anew(&mut copy, partition) {
+                return self.go_on_anew(copy, partition, context, responder);
+            }
+            copy.reader.goes_on_pending();
+            self.copy_in = Some(copy);
+            return self.place_copied(partition, context, responder);
         }
         let outcome = outcome.map(|()| None);
         self.after_copy_step(copy, outcome, Resume::Feed, partition, responder)
@@ -252,6 +257,7 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         let resume = match self.lay_anew(&mut copy, partition, context) {
+            Ok(true) if copy.is_over => Resume::Finish,
             Ok(true) => Resume::Feed,
             Ok(false) => {
                 copy.resume = Some(Resume::LayAnew);
@@ -279,7 +285,14 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         let mut copy = self.copy_in.take()?;
+        copy.is_over = true;
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::finish);
+        if matches!(outcome, Ok(None)) && copy.reader.is_full() {
+            if self.is_to_lay_anew(&mut copy, partition) {
+                return self.go_on_anew(copy, partition, context, responder);
+            }
+            copy.reader.goes_on_pending();
+        }
         self.after_copy_step(copy, outcome, Resume::Finish, partition, responder)
     }
 

@@ -19,21 +19,17 @@ use rubato_protocol::{FormulaDatabase, KeyRange, Outcome, Stop};
 use std::sync::Arc;
 
 impl Session {
-    /// Whether what the COPY has inserted so far takes nearly as much memory as it may, and the table can be laid anew.
+    /// Whether the table of a COPY that is full can be laid anew.
     pub(super) fn is_to_lay_anew(&self, copy: &mut CopyIn, partition: &mut Partition) -> bool {
-        let (Some(transaction), Some(table)) = (&self.transaction, copy.reader.may_lay_anew()) else {
+        let Some(transaction) = &self.transaction else {
             return false;
         };
         let far = transaction.far.as_ref().map(|far| far.whereabouts());
-        let nodes = far.map_or_else(|| vec![None], |far| far.holders(table.id));
-        let share = |all: usize| all / nodes.len().max(1);
-        let of_each = share(copy.reader.pending_bytes());
-        if !partition.database.is_nearly_full(transaction.id, of_each) || !nodes.contains(&None) {
-            return false;
-        }
-        let own_rows = share(usize::try_from(copy.reader.rows()).unwrap_or(usize::MAX));
-        self.can_lay_anew(&table, transaction, partition)
-            && !copy.has_found_more_rows(own_rows, transaction.id, &mut partition.database)
+        let nodes = far.map_or_else(|| vec![None], |far| far.holders(copy.reader.table().id));
+        let own_rows = usize::try_from(copy.reader.rows()).unwrap_or(usize::MAX) / nodes.len().max(1);
+        nodes.contains(&None)
+            && self.can_lay_anew(copy.reader.table(), transaction, partition)
+            && !copy.has_more_rows(own_rows, transaction.id, &mut partition.database)
     }
 
     /// Whether nobody and nothing is in the way of it.
@@ -95,11 +91,8 @@ impl Session {
 
 impl CopyIn {
     /// Whether this node's part of the table had more rows than the COPY has brought, `own`: what moves is no more than twice what has
-    /// come, so that many a COPY into a large table does not move that each time. Found out once.
-    fn has_found_more_rows(&mut self, own: usize, transaction: TransactionId, database: &mut FormulaDatabase) -> bool {
-        if let Some(has_more) = self.has_more_rows {
-            return has_more;
-        }
+    /// come, so that many a COPY into a large table does not move that each time.
+    fn has_more_rows(&self, own: usize, transaction: TransactionId, database: &mut FormulaDatabase) -> bool {
         let (mut rows, rows_max) = (0, own.saturating_mul(2));
         let mut visit = |_: &[u8], _: RowRef<'_>| {
             rows += 1;
@@ -107,7 +100,7 @@ impl CopyIn {
         };
         let table = self.reader.table().id;
         let looked = database.peek_scan(transaction, table, &KeyRange::WHOLE, false, &mut visit);
-        *self.has_more_rows.insert(looked.is_err() || rows > rows_max)
+        looked.is_err() || rows > rows_max
     }
 }
 

@@ -3,6 +3,7 @@
 use super::data::*;
 use super::laid::{ask, copy, must, run_through, sums, world};
 use crate::world::*;
+use rubato_sql::client::Request;
 
 const ROWS: usize = 60_000;
 const CREATE: &str = "create table t (id int primary key, n int, note text not null); create index on t (n)";
@@ -29,7 +30,7 @@ fn made() -> World {
 #[test]
 fn more_rows_than_may_be_pending_come_into_a_table_that_others_know() {
     for (before, then) in [("", ""), ("begin", "commit"), ("begin; delete from t", "commit")] {
-        for there in [0, 7_000] {
+        for there in [0, 5_000, 7_000] {
             let mut world = made();
             assert_eq!(copy(&mut world, &rows(1, there))[0], format!("C COPY {there}"));
             world.node.checkpoint().expect("a checkpoint");
@@ -129,18 +130,67 @@ fn what_must_stay_pending_does() {
     assert_eq!(copy(&mut world, &rows(1, 2 * ROWS))[0], format!("C COPY {}", 2 * ROWS));
     let said = copy(&mut world, &rows(2 * ROWS + 1, 3 * ROWS));
     assert!(said[0].starts_with("E 53200"), "{said:?}");
-    let mut world = made();
-    copy(&mut world, &rows(1, 100));
-    // A foreign key has to be looked at behind the last row.
-    must(&mut world, "insert into t values (0, 0, 'also referred to')");
-    must(
-        &mut world,
-        "create table u (id int primary key, n int references t, note text)",
-    );
-    let said = ask(&mut world, "copy u from stdin");
+    // What may be looked at when the transaction ends, and what a row refers to that is still to come.
+    for referring in [
+        "n int references t deferrable",
+        "n int, foreign key (n) references u",
+        "n int, note text, unique (note) deferrable",
+    ] {
+        let mut world = made();
+        copy(&mut world, &rows(0, 100));
+        let (columns, note) = (referring, if referring.contains("note") { "" } else { ", note text" });
+        must(
+            &mut world,
+            &format!("create table u (id int primary key, {columns}{note})"),
+        );
+        must(&mut world, "insert into u select id, id, 'first ' || id from t");
+        let said = copy_into(&mut world, "u", &rows(101, 3 * ROWS));
+        assert!(said[0].starts_with("E 53200"), "{referring}: {said:?}");
+    }
+}
+
+/// COPY into a table of some columns; what it is told at its end, or before if it fails there.
+fn copy_into(world: &mut World, table: &str, data: &[u8]) -> Vec<String> {
+    let said = ask(world, &format!("copy {table} from stdin"));
     assert_eq!(said, ["G"]);
-    world.feed(0, &rows(1, 3 * ROWS));
-    run_through(&mut world, 0);
-    let said = world.said(0);
-    assert!(said[0].starts_with("E 53200"), "{said:?}");
+    for piece in pieces(data) {
+        world.send(0, [copy_data(&piece)]);
+        run_through(world, 0);
+        let said = world.said(0);
+        if !said.is_empty() {
+            return said;
+        }
+    }
+    world.send(0, [Request::CopyDone]);
+    run_through(world, 0);
+    world.said(0)
+}
+
+#[test]
+fn rows_that_refer_to_others_are_laid_when_these_are_there() {
+    for (before, then) in [("", ""), ("begin; truncate u", "commit")] {
+        let mut world = made();
+        copy(&mut world, &rows(0, 100));
+        must(
+            &mut world,
+            "create table u (id int primary key, n int references t, note text)",
+        );
+        must(&mut world, before);
+        let said = copy_into(&mut world, "u", &rows(1, 3 * ROWS));
+        assert_eq!(said[0], format!("C COPY {}", 3 * ROWS), "{before}");
+        must(&mut world, then);
+        let all = "select count(*), sum(u.n) from u join t on t.id = u.n";
+        let expected = world.rows(1, all);
+        assert_eq!(expected, [format!("{}|{}", 3 * ROWS, 3 * ROWS * 99 / 2)]);
+        assert!(ask(&mut world, "delete from t where id = 42")[0].starts_with("E 23503"));
+        must(&mut world, before);
+        let wrong = format!("{}\t999999\tnobody\n", 4 * ROWS);
+        let data = [&rows(3 * ROWS + 1, 4 * ROWS - 1)[..], wrong.as_bytes()].concat();
+        let said = copy_into(&mut world, "u", &data);
+        let refused = ["E 23503", "E 53200"].iter().any(|code| said[0].starts_with(code));
+        assert!(refused, "{before}: {said:?}");
+        must(&mut world, "rollback");
+        let world = &mut world.restart();
+        assert_eq!(world.rows(1, all), expected, "{before}");
+    }
 }

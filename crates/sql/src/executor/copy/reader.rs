@@ -7,7 +7,7 @@ use super::reading::{Packed, Reading};
 use crate::catalog::Table;
 use crate::executor::constraints::unique_violation;
 use crate::executor::keys::new_row_key;
-use crate::executor::referential::Effects;
+use crate::executor::referential::{Effects, Noted};
 use crate::executor::rows::{insert_row, lay_row};
 use crate::executor::{ExecutionContext, Turn};
 use crate::far::LaidInVain;
@@ -25,6 +25,8 @@ const EFFECTS_BATCH_ROWS: usize = 4096;
 const AHEAD_AFTER_BYTES: usize = 64 << 10;
 /// Pieces of data whose rows are placed at once: more than come in, so that they cannot gather.
 const PIECES_AT_ONCE: usize = 2;
+/// Rows after which it is looked how much memory they take.
+const LOOK_ROWS: u64 = 256;
 /// About what a row or an entry that is pending takes beside its content.
 const PENDING_BYTES: usize = 600;
 
@@ -41,11 +43,17 @@ pub struct CopyReader {
     /// Rows are laid in storage that nobody else knows, instead of being inserted.
     lays_rows: bool,
     read_bytes: usize,
-    /// About what the rows take that were inserted.
+    /// About what the rows take that were inserted, on all nodes.
     pending_bytes: usize,
+    /// It has stopped, for that is nearly too much.
+    is_full: bool,
+    /// It does not stop for that before so many rows have come.
+    looks_again_at: u64,
     /// What is being placed.
     waiting: Packed,
     effects: Effects,
+    /// What its rows refer to.
+    noted: Noted,
     rows: u64,
 }
 
@@ -74,8 +82,11 @@ impl CopyReader {
             lays_rows: false,
             read_bytes: 0,
             pending_bytes: 0,
+            is_full: false,
+            looks_again_at: 0,
             waiting: Packed::default(),
             effects: Effects::default(),
+            noted: Noted::default(),
             rows: 0,
         })
     }
@@ -108,11 +119,11 @@ impl CopyReader {
     }
 
     /// Rows are to be laid (see `FormulaDatabase::lay_row`) in the table's storage and that of its indexes, if these are empty storage that
-    /// only this transaction knows, so that there may be more of them than memory holds. Before the first data. The table must have
-    /// neither foreign keys nor deferrable constraints, and no savepoint may be open: nothing takes such a row back but the end of the transaction.
+    /// only this transaction knows, so that there may be more of them than memory holds. Before the first data. The table must neither
+    /// refer to itself nor have deferrable constraints, and no savepoint may be open: nothing takes such a row back but the end of the transaction.
     pub fn lay_rows(&mut self, database: &mut FormulaDatabase) {
         let table = &self.table;
-        self.lays_rows = !Effects::concern(table) && database.lay_down(&table.storage());
+        self.lays_rows = self.may_lay() && database.lay_down(&table.storage());
     }
 
     /// Its table.
@@ -120,21 +131,26 @@ impl CopyReader {
         &self.table
     }
 
-    /// Its table, if rows of it may be laid that are inserted so far, see [`CopyReader::lay_rows`].
-    pub fn may_lay_anew(&self) -> Option<Arc<Table>> {
-        let may = !self.lays_rows && !Effects::concern(&self.table);
-        may.then(|| Arc::clone(&self.table))
+    /// Whether it has stopped, since what it has inserted takes nearly as much memory as it may, and could be laid like what follows, see
+    /// [`CopyReader::lay_rows`]. Then comes [`CopyReader::goes_on_in`], or [`CopyReader::goes_on_pending`].
+    pub fn is_full(&self) -> bool {
+        self.is_full
     }
 
-    /// About how much memory the rows take that were inserted, on all nodes.
-    pub fn pending_bytes(&self) -> usize {
-        self.pending_bytes
+    /// It goes on as before, and may stop again when some more rows have come.
+    pub fn goes_on_pending(&mut self) {
+        (self.is_full, self.looks_again_at) = (false, self.rows + self.rows / 4);
+    }
+
+    /// Whether nothing of a row has to be looked at again when all are there.
+    fn may_lay(&self) -> bool {
+        !self.is_self_referring && !Effects::may_be_deferred(&self.table)
     }
 
     /// The table has other storage, with all rows that were inserted so far, in which rows are laid.
     pub fn goes_on_in(&mut self, table: Arc<Table>) {
         self.table = table;
-        self.lays_rows = true;
+        (self.is_full, self.lays_rows) = (false, true);
     }
 
     /// Whether so much data has come that [`CopyReader::read_ahead`] is worth while, and nothing that is evaluated sees the session.
@@ -166,25 +182,29 @@ impl CopyReader {
         }
     }
 
-    /// Inserts rows that were packed.
+    /// Inserts rows that were packed, or some of them: see [`CopyReader::is_full`].
     pub fn place(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
         for _ in 0..PIECES_AT_ONCE {
-            self.place_waiting(context)?;
+            if !self.place_waiting(context)? {
+                return Ok(());
+            }
             match &self.source {
                 Source::Ahead(ahead) if ahead.take(&mut self.waiting) => {}
                 _ => return Ok(()),
             }
         }
-        self.place_waiting(context)
+        self.place_waiting(context).map(drop)
     }
 
     /// The data is over: inserts what is left of it and checks foreign keys. The number of rows; none if others are to have their
     /// turn before this is called again.
     pub fn finish(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<Option<u64>> {
         for _ in 0..PIECES_AT_ONCE {
-            self.place_waiting(context)?;
+            if !self.place_waiting(context)? {
+                return Ok(None);
+            }
             let Source::Ahead(ahead) = &self.source else {
-                return self.finish_here(context).map(Some);
+                return self.finish_here(context);
             };
             if !ahead.take_last(&mut self.waiting) {
                 self.read_here()?;
@@ -202,26 +222,49 @@ impl CopyReader {
         Ok(())
     }
 
-    fn finish_here(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<u64> {
+    fn finish_here(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<Option<u64>> {
         if let Source::Here(reading) = &mut self.source {
             reading.finish(context.evaluation, &mut self.waiting);
         }
-        self.place_waiting(context)?;
+        if !self.place_waiting(context)? {
+            return Ok(None);
+        }
         if self.lays_rows {
             let laid_in_vain = context.database.finish_laying_elsewhere()?;
             refuse(&self.table, laid_in_vain, context)?;
             context.database.here().finish_laying(&self.table.storage())?;
         }
         self.effects.settle_all(context)?;
-        Ok(self.rows)
+        Ok(Some(self.rows))
     }
 
-    fn place_waiting(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        while self.place_first(context)? {}
-        self.waiting
-            .failure
-            .take()
-            .map_or(Ok(()), |error| Err(Stop::Fail(error)))
+    /// False if it has stopped in the midst of them: see [`CopyReader::is_full`].
+    fn place_waiting(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        while self.place_first(context)? {
+            if self.rows.is_multiple_of(LOOK_ROWS) && self.is_to_stop(context) {
+                self.is_full = true;
+                return Ok(false);
+            }
+        }
+        match self.waiting.failure.take() {
+            Some(error) => Err(Stop::Fail(error)),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether what was inserted takes nearly as much memory as it may, and can be laid anew: not while rows behind are known to other
+    /// nodes already.
+    fn is_to_stop(&self, context: &mut ExecutionContext<'_>) -> bool {
+        if self.lays_rows || self.rows < self.looks_again_at || !self.may_lay() {
+            return false;
+        }
+        let far = context.database.far();
+        if far.as_ref().is_some_and(|far| far.rows_ahead() > 0) {
+            return false;
+        }
+        let nodes = far.map_or(1, |far| far.whereabouts().holders(self.table.id).len());
+        let of_each = self.pending_bytes / nodes.max(1);
+        context.database.here().is_nearly_full(context.transaction, of_each)
     }
 
     /// Inserts the first of the waiting rows; false if there is none.
@@ -248,7 +291,7 @@ impl CopyReader {
             return Ok(false);
         };
         if Effects::concern(table) {
-            self.effects.row_added(table, &first.row);
+            self.effects.row_added_by_itself(table, &first.row, &mut self.noted);
         }
         let content_bytes = first.row.as_bytes().len();
         self.pending_bytes += content_bytes + PENDING_BYTES * (1 + table.indexes.len());

@@ -118,10 +118,10 @@ impl FormulaDatabase {
         Ok(())
     }
 
-    /// Whether the transaction may hold little more than its pending changes, or than `at_least`.
-    pub fn is_nearly_full(&self, transaction: TransactionId, at_least: usize) -> bool {
+    /// Whether the transaction may hold little more than its pending changes.
+    pub fn is_nearly_full(&self, transaction: TransactionId) -> bool {
         let own = self.transactions.get(transaction).map_or(0, |t| t.pending_bytes);
-        let (own, limit) = (own.max(at_least), self.memory_bytes_max);
+        let limit = self.memory_bytes_max;
         let is_full_for_it = own > limit / TRANSACTION_SHARE / NEARLY * (NEARLY - 1);
         is_full_for_it || (own > limit / CROWDING_SHARE && self.pending_bytes > limit / NEARLY * (NEARLY - 2))
     }

@@ -51,6 +51,11 @@ impl CopyIn {
         matches!(self.resume, Some(Resume::GoOn | Resume::LayAnew))
     }
 
+    /// Its table is being laid anew, which makes room in memory.
+    pub(super) fn makes_room(&self) -> bool {
+        self.resume == Some(Resume::LayAnew)
+    }
+
     /// Its table has other storage, in which rows are laid.
     pub(super) fn goes_on_in(&mut self, table: Arc<Table>, catalog: Arc<Catalog>) {
         self.reader.goes_on_in(table);
@@ -237,7 +242,7 @@ impl Session {
         }
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::place);
         if outcome.is_ok() && copy.reader.is_full() {
-            if self.is_to_lay_anew(&mut copy, partition) {
+            if self.is_to_lay_anew(&copy, partition) {
                 return self.go_on_anew(copy, partition, context, responder);
             }
             copy.reader.goes_on_pending();
@@ -288,7 +293,7 @@ impl Session {
         copy.is_over = true;
         let outcome = self.with_copy(&mut copy, partition, context, CopyReader::finish);
         if matches!(outcome, Ok(None)) && copy.reader.is_full() {
-            if self.is_to_lay_anew(&mut copy, partition) {
+            if self.is_to_lay_anew(&copy, partition) {
                 return self.go_on_anew(copy, partition, context, responder);
             }
             copy.reader.goes_on_pending();

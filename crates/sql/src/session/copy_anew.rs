@@ -5,7 +5,7 @@
 //! is what follows (see `protocol/src/laying.rs`). What was pending is taken back, since nobody will look for it there. Whoever writes to the
 //! table meanwhile waits for the end of the transaction, as for that of any schema change.
 //!
-//! It is not begun where the table had more rows than the COPY has brought, where the COPY would have to wait for others that write to the
+//! It is not begun in a grid, where the table had more rows than the COPY has brought, where the COPY would have to wait for others that write to the
 //! table, or where something needs the rows to be pending: then the COPY goes on as before, and may come to the limit (53200).
 
 use super::block::OpenTransaction;
@@ -20,30 +20,25 @@ use std::sync::Arc;
 
 impl Session {
     /// Whether the table of a COPY that is full can be laid anew.
-    pub(super) fn is_to_lay_anew(&self, copy: &mut CopyIn, partition: &mut Partition) -> bool {
+    pub(super) fn is_to_lay_anew(&self, copy: &CopyIn, partition: &mut Partition) -> bool {
         let Some(transaction) = &self.transaction else {
             return false;
         };
-        let far = transaction.far.as_ref().map(|far| far.whereabouts());
-        let nodes = far.map_or_else(|| vec![None], |far| far.holders(copy.reader.table().id));
-        let own_rows = usize::try_from(copy.reader.rows()).unwrap_or(usize::MAX) / nodes.len().max(1);
-        nodes.contains(&None)
-            && self.can_lay_anew(copy.reader.table(), transaction, partition)
-            && !copy.has_more_rows(own_rows, transaction.id, &mut partition.database)
+        self.can_lay_anew(copy.reader.table(), transaction, partition)
+            && !copy.has_more_rows(transaction.id, &mut partition.database)
     }
 
-    /// Whether nobody and nothing is in the way of it.
+    /// Whether nobody and nothing is in the way of it. In a grid others may write to the table meanwhile whom nobody here knows of.
     fn can_lay_anew(&self, table: &Table, transaction: &OpenTransaction, partition: &Partition) -> bool {
         let (storage, catalog, change) = (table.storage(), self.catalog(partition), lay_anew(table));
-        let far = transaction.far.as_ref().map(|far| far.whereabouts());
-        let is_moving = far.is_some_and(|far| storage.iter().any(|own| !far.former_holders(*own).is_empty()));
         let database = self.identity.database_id;
         let owner = partition.schema_changes.owner(database, &table.key(), transaction.id);
         let is_alone = owner.is_none() && partition.database.other_writers(transaction.id, &storage).is_empty();
-        let is_changed_here = !partition.sequences.are_elsewhere;
-        is_changed_here
+        // Who has waited for a change of the table inserts into storage that is no more the table's: he is told so when he commits.
+        let is_table_still = |now: &Arc<Table>| (now.id, now.version) == (table.id, table.version);
+        transaction.far.is_none()
+            && catalog.tables.get(&table.key()).is_some_and(is_table_still)
             && is_alone
-            && !is_moving
             && transaction.savepoints.is_empty()
             && self.refuse_tables_in_use(&change, &catalog).is_ok()
             && self.refuse_pending_checks(&change, &catalog).is_ok()
@@ -90,10 +85,10 @@ impl Session {
 }
 
 impl CopyIn {
-    /// Whether this node's part of the table had more rows than the COPY has brought, `own`: what moves is no more than twice what has
-    /// come, so that many a COPY into a large table does not move that each time.
-    fn has_more_rows(&self, own: usize, transaction: TransactionId, database: &mut FormulaDatabase) -> bool {
-        let (mut rows, rows_max) = (0, own.saturating_mul(2));
+    /// Whether the table had more rows than the COPY has brought: what moves is no more than twice what has come, so that many a COPY into a
+    /// large table does not move that each time.
+    fn has_more_rows(&self, transaction: TransactionId, database: &mut FormulaDatabase) -> bool {
+        let (mut rows, rows_max) = (0, self.reader.rows().saturating_mul(2));
         let mut visit = |_: &[u8], _: RowRef<'_>| {
             rows += 1;
             rows <= rows_max

@@ -488,7 +488,8 @@ impl Session {
             }
             Statement::Empty | Statement::Elsewhere => false,
         };
-        self.cancelled.is_none() && (self.copy_in.is_some() || self.current.as_ref().is_some_and(writes))
+        let copies = self.copy_in.as_ref().is_some_and(|copy| !copy.makes_room());
+        self.cancelled.is_none() && (copies || self.current.as_ref().is_some_and(writes))
     }
 
     /// Whether one of its latest transactions was aborted because of others (load control, rule L-4).

@@ -194,3 +194,36 @@ fn rows_that_refer_to_others_are_laid_when_these_are_there() {
         assert_eq!(world.rows(1, all), expected, "{before}");
     }
 }
+
+/// Who has waited for the table to be changed inserts where it was, and must not take it for laid.
+#[test]
+fn a_load_that_has_waited_for_another_loses_nothing() {
+    for meanwhile in ["truncate t", "alter table t alter n type bigint"] {
+        let mut world = made();
+        copy(&mut world, &rows(1, 100));
+        world.must(1, &format!("begin; {meanwhile}"));
+        world.send(0, [query("copy t from stdin")]);
+        world.run();
+        assert!(!world.is_idle(0), "it waits for the change");
+        world.must(1, "commit");
+        run_through(&mut world, 0);
+        let mut said = world.said(0);
+        if said == ["G"] {
+            for piece in pieces(&rows(101, ROWS)) {
+                world.send(0, [copy_data(&piece)]);
+                run_through(&mut world, 0);
+            }
+            world.send(0, [Request::CopyDone]);
+            run_through(&mut world, 0);
+            said = world.said(0);
+        }
+        let there = if meanwhile.contains("truncate") { 0 } else { 100 };
+        let loaded = if said[0].starts_with("C COPY") { ROWS - 100 } else { 0 };
+        let count = format!("{}", there + loaded);
+        assert_eq!(
+            world.rows(1, "select count(*) from t"),
+            [count],
+            "{meanwhile}: {said:?}"
+        );
+    }
+}

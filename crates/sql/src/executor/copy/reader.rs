@@ -27,8 +27,6 @@ const AHEAD_AFTER_BYTES: usize = 64 << 10;
 const PIECES_AT_ONCE: usize = 2;
 /// Rows after which it is looked how much memory they take.
 const LOOK_ROWS: u64 = 256;
-/// About what a row or an entry that is pending takes beside its content.
-const PENDING_BYTES: usize = 600;
 
 /// COPY FROM under way: [`CopyReader::pack`] turns data into rows, [`CopyReader::place`] puts them into the partition.
 ///
@@ -43,8 +41,6 @@ pub struct CopyReader {
     /// Rows are laid in storage that nobody else knows, instead of being inserted.
     lays_rows: bool,
     read_bytes: usize,
-    /// About what the rows take that were inserted, on all nodes.
-    pending_bytes: usize,
     /// It has stopped, for that is nearly too much.
     is_full: bool,
     /// It does not stop for that before so many rows have come.
@@ -81,7 +77,6 @@ impl CopyReader {
             is_self_referring,
             lays_rows: false,
             read_bytes: 0,
-            pending_bytes: 0,
             is_full: false,
             looks_again_at: 0,
             waiting: Packed::default(),
@@ -252,19 +247,10 @@ impl CopyReader {
         }
     }
 
-    /// Whether what was inserted takes nearly as much memory as it may, and can be laid anew: not while rows behind are known to other
-    /// nodes already.
+    /// Whether what was inserted takes nearly as much memory as it may, and can be laid anew, where there are no other nodes.
     fn is_to_stop(&self, context: &mut ExecutionContext<'_>) -> bool {
-        if self.lays_rows || self.rows < self.looks_again_at || !self.may_lay() {
-            return false;
-        }
-        let far = context.database.far();
-        if far.as_ref().is_some_and(|far| far.rows_ahead() > 0) {
-            return false;
-        }
-        let nodes = far.map_or(1, |far| far.whereabouts().holders(self.table.id).len());
-        let of_each = self.pending_bytes / nodes.max(1);
-        context.database.here().is_nearly_full(context.transaction, of_each)
+        let may_stop = !self.lays_rows && self.rows >= self.looks_again_at && self.may_lay();
+        may_stop && context.database.far().is_none() && context.database.here().is_nearly_full(context.transaction)
     }
 
     /// Inserts the first of the waiting rows; false if there is none.
@@ -293,8 +279,6 @@ impl CopyReader {
         if Effects::concern(table) {
             self.effects.row_added_by_itself(table, &first.row, &mut self.noted);
         }
-        let content_bytes = first.row.as_bytes().len();
-        self.pending_bytes += content_bytes + PENDING_BYTES * (1 + table.indexes.len());
         self.rows += 1;
         self.waiting.rows.advance();
         if !self.is_self_referring && self.effects.referring_count() >= EFFECTS_BATCH_ROWS {

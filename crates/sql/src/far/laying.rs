@@ -157,11 +157,14 @@ impl Rows<'_> {
         row: Row,
         from: impl FnOnce() -> LaidFrom,
     ) -> Outcome<bool> {
-        let nodes = match self.elsewhere(table, key.as_bytes()) {
-            None => return self.here.lay_row(transaction, table, key, row),
-            Some(Elsewhere::At(node)) => vec![Some(node)],
-            Some(Elsewhere::OnAll(nodes)) => nodes,
-            Some(Elsewhere::Moving(_)) => {
+        let nodes = match (self.elsewhere(table, key.as_bytes()), self.far.as_deref_mut()) {
+            (None, _) => return self.here.lay_row(transaction, table, key, row),
+            (Some(Elsewhere::At(node)), Some(far)) => {
+                far.lay((node, table), (key, row), from());
+                return Ok(true);
+            }
+            (Some(Elsewhere::OnAll(nodes)), _) => nodes,
+            (Some(Elsewhere::At(_) | Elsewhere::Moving(_)), _) => {
                 let message = "a row of storage that is new is on its way to another node";
                 return Err(Stop::Fail(Error::internal(message)));
             }

@@ -77,7 +77,7 @@ impl Session {
             transaction.catalog = Some(Arc::clone(&after));
         }
         if let Some(mark) = &copy.current.savepoint {
-            self.roll_back_rows_to(mark, partition);
+            self.undo_to(mark, partition);
         }
         copy.goes_on_in(table, after);
         Ok(true)

@@ -73,14 +73,6 @@ impl Session {
         }
     }
 
-    /// Takes back what was done to rows since the mark, and leaves what was read.
-    pub(super) fn roll_back_rows_to(&mut self, mark: &Mark, partition: &mut Partition) {
-        if let Some(transaction) = &mut self.transaction {
-            let id = transaction.id;
-            rows_of(transaction, partition).roll_back_to(id, mark);
-        }
-    }
-
     /// Whether other nodes have rows of the storage.
     pub(super) fn is_on_others(&self, storage: TableId) -> bool {
         let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());

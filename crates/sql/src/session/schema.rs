@@ -281,16 +281,13 @@ impl Session {
                 partition.database.create_private_table(*storage);
                 match source {
                     Some(source) if is_left_alone(source, works, transaction, partition) => {
-                        if !is_laid_here {
-                            if is_spread_and_large {
-                                partition.database.lay_down(&[*storage]);
-                            }
-                        } else if converts_rows(works) {
+                        let goes_down = is_laid_here && converts_rows(works);
+                        if goes_down || is_spread_and_large {
                             // Recovery does not know what the rows became: they go to the store, or are logged like others.
                             partition.database.lay_down(&[*storage]);
-                        } else if was_there(source, transaction) {
+                        } else if is_laid_here && was_there(source, transaction) {
                             partition.database.lay_out(*storage, source);
-                        } else if partition.database.is_laid_down(source) {
+                        } else if is_laid_here && partition.database.is_laid_down(source) {
                             partition.database.lay_down(&[*storage]);
                         }
                     }

@@ -1,25 +1,12 @@
 //! COPY of more rows than may be pending into a table that others know: the table is laid anew in the midst of it.
 
 use super::data::*;
-use super::laid::{ask, copy, must, run_through, sums, world};
+use super::laid::{ask, assert_rows, copy, must, run_through, sums, world};
 use crate::world::*;
 use rubato_sql::client::Request;
 
 const ROWS: usize = 60_000;
 const CREATE: &str = "create table t (id int primary key, n int, note text not null); create index on t (n)";
-
-/// What is in the table, in this life of the node and the next.
-fn assert_rows(mut world: World, expected: &str) {
-    for _ in 0..2 {
-        let sql = "select count(*), sum(id), sum(n), min(note) from t";
-        assert_eq!(world.rows(1, sql), [expected]);
-        assert_eq!(world.rows(1, &format!("{sql} where n > -1000000")), [expected]);
-        let some = world.rows(1, "select count(*) from t where n = 42");
-        assert_eq!(some, world.rows(1, "select count(*) from t where n + 0 = 42"));
-        world = world.restart();
-        world.node.checkpoint().expect("a checkpoint");
-    }
-}
 
 fn made() -> World {
     let mut world = world();

@@ -89,7 +89,7 @@ fn load(world: &mut World) {
 }
 
 /// What all rows of the table come to, by its own order and by its index, in this life of the node and the next.
-fn assert_rows(mut world: World, expected: &str) {
+pub fn assert_rows(mut world: World, expected: &str) {
     lent::wait_for_running(0);
     for _ in 0..2 {
         let sql = "select count(*), sum(id), sum(n), min(note) from t";

@@ -332,6 +332,17 @@ pub(super) fn kill(victim: usize, sites: &mut [Site; 2]) {
     come_to_rest(sites);
 }
 
+/// Stops both nodes with all that they have logged, and starts them again.
+pub(super) fn restart_both(sites: &mut [Site; 2]) {
+    for site in sites.iter_mut() {
+        site.settle();
+        site.restart();
+    }
+    disconnect(sites);
+    connect(sites);
+    come_to_rest(sites);
+}
+
 /// Hands over so many messages; says how many of them were not there.
 pub(super) fn talk_at_most(sites: &mut [Site; 2], mut left: usize) -> usize {
     for _ in 0..100 {
@@ -425,13 +436,7 @@ fn kill_one(victim: usize, messages: usize, checkpoint: bool, is_forced: bool) -
         "{context}"
     );
     // And it is so after both were started again.
-    for site in &mut sites {
-        site.settle();
-        site.restart();
-    }
-    disconnect(&mut sites);
-    connect(&mut sites);
-    come_to_rest(&mut sites);
+    restart_both(&mut sites);
     assert_eq!(
         both(&mut sites, "SELECT sum(again0), sum(again1) FROM accounts"),
         ["D 14|14"],

@@ -1,6 +1,6 @@
 //! Rows that are loaded into a table of the same transaction, and those that a schema change makes, on all nodes of a grid.
 
-use super::definitions::{come_to_rest, kill, talk_at_most};
+use super::definitions::{come_to_rest, kill, restart_both, talk_at_most};
 use super::*;
 
 const COUNTED: &str = "SELECT count(*), count(DISTINCT id), sum(id), max(name) FROM loaded";
@@ -115,13 +115,7 @@ fn more_than_memory_holds_is_loaded_and_gets_keys_and_indexes() {
     let spread = "SELECT count(*) FROM loaded WHERE id BETWEEN 100 AND 199";
     assert_eq!(asked(1, &mut sites, spread), "D 100");
     // What was laid is on the disks of both.
-    for site in &mut sites {
-        site.settle();
-        site.restart();
-    }
-    disconnect(&mut sites);
-    connect(&mut sites);
-    come_to_rest(&mut sites);
+    restart_both(&mut sites);
     for node in 0..2 {
         assert_eq!(asked(node, &mut sites, COUNTED), expected(1, ROWS));
     }
@@ -203,14 +197,10 @@ fn kill_one(victim: usize, messages: usize, (checkpoint, is_forced): (bool, bool
             assert_eq!(asked(node, &mut sites, one), "D 400", "{context}");
         }
         // And it is so after both were started again, with what the store has of it.
-        for site in &mut sites {
+        for site in &sites {
             site.node.checkpoint().expect("a checkpoint");
-            site.settle();
-            site.restart();
         }
-        disconnect(&mut sites);
-        connect(&mut sites);
-        come_to_rest(&mut sites);
+        restart_both(&mut sites);
     }
     left == 0
 }

@@ -15,7 +15,11 @@ use crate::table::{RECOVERED_LSN, Slot, Table};
 use crate::transaction::{ReadRecord, Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId};
 use rubato_formula::RowBounds;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
+
+/// Changes that are looked through to know whether a branch follows anybody.
+const FOLLOWED_WRITES_MAX: usize = 256;
 
 /// A branch that is prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +88,11 @@ impl FormulaDatabase {
         self.transactions.get(transaction).is_some_and(stays)
     }
 
-    /// Whether the transaction would have to wait if it were prepared now.
+    /// Whether the transaction would have to wait if it were prepared now. It may, for all that is known, if it has changed more than is
+    /// looked at: a branch is asked behind each of its operations.
     pub fn follows_anybody(&mut self, transaction: TransactionId) -> Outcome<bool> {
-        Ok(self.must_follow(transaction)?.is_some())
+        let writes = self.transactions.get(transaction).map_or(0, |t| t.writes.len());
+        Ok(writes > FOLLOWED_WRITES_MAX || self.must_follow(transaction)?.is_some())
     }
 
     /// Rule Q-6: waits until the transaction follows nobody any more; only then it may be prepared. Who stands behind it later
@@ -499,11 +505,13 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             unreachable!("checked by the caller")
         };
+        let queued: BTreeSet<(TableId, Slot)> = t.queued.iter().copied().collect();
+        let reads = t.reads.iter().map(|read| ((read.table, read.slot), &read.key));
+        let keys: BTreeMap<(TableId, Slot), &Key> = reads.filter(|(place, _)| queued.contains(place)).collect();
         let place = |(table, slot): &(TableId, Slot)| {
             let held = self.tables.get(table.0 as usize)?.as_ref()?;
             let ordered = held.item(*slot).intent(transaction)?.read();
-            let read = t.reads.iter().find(|read| (read.table, read.slot) == (*table, *slot))?;
-            Some((*table, read.key.clone(), ordered))
+            Some((*table, (*keys.get(&(*table, *slot))?).clone(), ordered))
         };
         let places: Vec<(TableId, Key, ColumnSet)> = t.queued.iter().filter_map(place).collect();
         let record = PrepareRecord {

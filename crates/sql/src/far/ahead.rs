@@ -79,6 +79,8 @@ pub(super) struct Ahead {
     pub(super) can_be_undone: bool,
     /// They cannot be done together.
     pub(super) must_be_undone: bool,
+    /// They were found not to depend on each other, and none was run since: those that are left do not either.
+    pub(super) is_checked: bool,
     /// So many rows are done one by one before any is run ahead.
     alone: usize,
     rows_max: usize,
@@ -93,6 +95,7 @@ impl Default for Ahead {
             began: FarMark::default(),
             can_be_undone: true,
             must_be_undone: false,
+            is_checked: false,
             alone: 0,
             rows_max: ROWS_AHEAD,
             bytes: 0,
@@ -116,7 +119,7 @@ impl Ahead {
             return None;
         }
         (self.rows, self.began, self.bytes) = (self.rows_max, began, 0);
-        (self.can_be_undone, self.must_be_undone) = (true, false);
+        (self.can_be_undone, self.must_be_undone, self.is_checked) = (true, false, false);
         Some(self.rows)
     }
 

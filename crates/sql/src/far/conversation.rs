@@ -341,6 +341,7 @@ impl FarRows {
             std::mem::swap(&mut self.row, &mut self.rows_ahead[behind]);
         }
         self.trial = Some(distance);
+        self.ahead.is_checked = false;
         (self.depth, self.next_call, self.next_number) = (1, 0, 0);
         self.changed = FarMark::default();
     }
@@ -370,7 +371,8 @@ impl FarRows {
     /// Errors: [`Stop::Abort`] if that cannot be any more.
     pub(crate) fn check_ahead(&mut self) -> Outcome<bool> {
         let rows = std::iter::once(&self.row).chain(&self.rows_ahead);
-        if !self.ahead.must_be_undone && !depend(rows) {
+        if !self.ahead.must_be_undone && (self.ahead.is_checked || !depend(rows)) {
+            self.ahead.is_checked = true;
             return Ok(true);
         }
         if !self.ahead.can_be_undone {

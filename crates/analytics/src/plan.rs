@@ -359,6 +359,8 @@ impl Planner<'_> {
         let Some(ordering) = LexOrdering::new(exprs) else {
             return Ok(input);
         };
+        // The operator ends the process for a limit of none; that is held by the one above it.
+        let fetch = fetch.map(|rows| rows.max(1));
         let exec = SortExec::new(ordering, input.exec).with_fetch(fetch);
         Ok(Planned {
             exec: Arc::new(exec),

@@ -63,7 +63,7 @@ use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
 use crate::plan::{Plan, PlanBody, SelectPlan};
-use crate::planner::{BoundQuery, BoundSelect, KnownParameters};
+use crate::planner::{BoundQuery, BoundSelect, KnownParameters, is_read_only, query_locks};
 use crate::route::KnownNeeds;
 use crate::statement::{Statement, Utility};
 use crate::system_tables;
@@ -336,9 +336,10 @@ impl Context<'_> {
 
     fn finished(self, body: PlanBody, output: Vec<crate::client::OutputColumn>) -> Result<Arc<Plan>> {
         let mut body = self.with_writing_parts(body);
-        let read_only = crate::planner::is_read_only(&body);
         let asks_sizes = crate::planner::asks_sizes(&body);
         let subqueries = self.plan_subqueries(&mut body)?;
+        let asked_lock = subqueries.queries.iter().any(|asked| query_locks(&asked.plan));
+        let read_only = is_read_only(&body) && !asked_lock;
         let parameters = self.parameters.take();
         let pinned = parameters.pinned();
         let parameter_types = parameters.finish()?;

@@ -66,7 +66,6 @@ impl Context<'_> {
     /// A query whose rows another one reads.
     pub(super) fn nested(&self, query: &ast::Query) -> Result<(Arc<BoundQuery>, Vec<OutputColumn>)> {
         let (select, columns) = self.query(query, &[])?;
-        refuse_lock(&select)?;
         Ok((Arc::new(BoundQuery::Select(Box::new(select))), columns))
     }
 
@@ -429,11 +428,12 @@ fn types_of(columns: &[OutputColumn]) -> Vec<ColumnType> {
     types.collect()
 }
 
-/// Rows that are locked must be known to the statement as a whole.
+/// Rows are locked by a query that runs once, and by none whose rows a set operation takes.
 pub(super) fn refuse_lock(select: &BoundSelect) -> Result<()> {
     match select.parts.lock {
         Some(_) => {
-            Err(Error::unsupported("FOR UPDATE within a query").with_hint("Lock the rows in a query of its own."))
+            let message = "FOR UPDATE within a set operation, or a query that is asked for each row";
+            Err(Error::unsupported(message).with_hint("Lock the rows in a query of its own."))
         }
         None => Ok(()),
     }

@@ -350,11 +350,14 @@ impl ExpressionBinder<'_> {
             .context
             .within_scope(self.scope, || self.context.query(query, &[]))?;
         let ((select, columns), references) = bound;
-        super::nested::refuse_lock(&select)?;
         let asked = Asked {
             references,
             is_conditional: self.conditional.get() > 0,
         };
+        // One that is asked before the statement locks its rows once.
+        if asked.is_conditional || !asked.references.is_empty() {
+            super::nested::refuse_lock(&select)?;
+        }
         Ok((select, columns, asked))
     }
 

@@ -42,6 +42,9 @@ impl ExpressionBinder<'_> {
     /// Of a row that ON CONFLICT has updated, the number of the transaction; 0 of one that is new.
     fn id_if_updated(&self, column: usize) -> Result<Typed> {
         let current = self.function_call("txid_current", Vec::new())?;
+        // As PostgreSQL's, without its epoch; in a grid it is the node that comes first in the number.
+        let epoch = Typed::new(Expr::Literal(Value::Int8(1 << 32)), DataType::Int8);
+        let current = self.function_call("mod", vec![current, epoch])?;
         let current = self.context.cast(current, ColumnType::plain(DataType::Oid))?;
         let expr = Expr::Case {
             branches: vec![(Expr::Column(column), current.expr)],

@@ -59,6 +59,8 @@ pub(crate) struct StepState {
     /// Tuples of the earlier steps, and which of them is being joined.
     pub(crate) input: Batch,
     pub(crate) next_input: usize,
+    /// For how many of them partners of other nodes were asked for ahead.
+    asked_ahead: usize,
     /// Whether the tuple being joined has found a partner.
     pub(crate) matched: bool,
     /// Whether the earlier steps have no more tuples.
@@ -266,7 +268,8 @@ pub(crate) fn read_step(
         return Ok(false);
     }
     if is_start {
-        look_ahead(step, state, context);
+        let left = want.saturating_sub(output.len());
+        look_ahead(step, state, left, context);
         state.loops += 1;
     }
     let looked_at = state.lookups;
@@ -454,7 +457,7 @@ fn read_keys(
     want: usize,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
-    keys_ahead(table, &keys[next..], reader, context);
+    keys_ahead(table, &keys[next..], (reader.step.reads, want), reader, context);
     while next < keys.len() && reader.output.len() < want {
         read_row(table, &keys[next], reader, context)?;
         next += 1;
@@ -605,16 +608,15 @@ fn scan_index(
             context,
         )?;
         *reader.lookups += keys.len() as u64;
-        keys_ahead(table, &keys, reader, context);
+        let columns = reader.step.reads.union(table.read_by_index(index));
+        keys_ahead(table, &keys, (columns, want), reader, context);
         for key in &keys {
             if let Some(lock) = peeks {
                 read_unless_busy(table, key, Some((index, found.within)), lock, reader, context)?;
                 continue;
             }
-            let columns = reader.step.reads;
             match reader.lock.filter(|lock| lock.at_once) {
                 Some(lock) => {
-                    let columns = columns.union(table.read_by_index(index));
                     let Some(row) = read_locked(table, key, columns, lock.wait, context)? else {
                         continue;
                     };

@@ -2,6 +2,7 @@
 
 use super::nested::QueryRun;
 use super::{ExecutionContext, Held, Limits};
+use crate::far::waits_for_others;
 use crate::plan::{Subqueries, Subquery, SubqueryKind};
 use rubato_base::{Array, Error, Result, SqlState, Value};
 use rubato_formula::EvalContext;
@@ -122,17 +123,24 @@ impl AskedFirst {
             let Some(subquery) = subqueries.queries.get(*number) else {
                 break;
             };
-            // If it has to wait, it begins again.
+            // If it has to wait for a transaction of this node, it begins again.
             let mut question = self.question.take().unwrap_or_else(|| Question::new(subquery));
             let evaluation = EvalContext {
                 answers: &self.answers,
                 ..*context.evaluation
             };
             let outer = vec![Value::Null; subqueries.outer_count];
-            let answer = context.with_evaluation(&evaluation, |context| question.ask(subquery, &outer, context))?;
-            let Some(answer) = answer else {
-                self.question = Some(question);
-                return Ok(false);
+            let asked = context.with_evaluation(&evaluation, |context| question.ask(subquery, &outer, context));
+            let answer = match asked {
+                Ok(Some(answer)) => answer,
+                Ok(None) => {
+                    self.question = Some(question);
+                    return Ok(false);
+                }
+                Err(stop) => {
+                    self.question = Some(question).filter(|_| waits_for_others(&stop));
+                    return Err(stop);
+                }
             };
             self.answers[*number] = answer;
             self.answered[*number] = true;

@@ -86,12 +86,21 @@ impl JoinedChangeRun {
 
     /// Evaluates RETURNING, and changes nothing yet.
     fn tell(&mut self, plan: &ChangePlan, columns: ColumnSet, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        while let Some((key, values)) = self.found.get(self.told) {
+        while self.found.get(self.told).is_some() {
             if context.is_spent() {
                 return Ok(false);
             }
-            let written = Some(&mut self.written);
-            context.whole_row(|context| change(plan, (key, values), columns, (None, written), context))?;
+            let (found, told, written) = (&self.found, self.told, &mut self.written);
+            context.row_in_turn(|context, turn| {
+                let (key, values) = found.get(told + turn.distance())?;
+                let mut tried = Written::default();
+                let written = match turn {
+                    Turn::Own => &mut *written,
+                    Turn::Prepared(_) => return Some(Ok(())),
+                    Turn::Trial(_) => &mut tried,
+                };
+                Some(change(plan, (key, values), columns, (None, Some(written)), context))
+            })?;
             self.told += 1;
         }
         Ok(true)

@@ -396,11 +396,7 @@ fn run_on(
     sink: &mut dyn FnMut(&[Value]) -> bool,
 ) -> Outcome<bool> {
     if let (State::Select(run), PlanBody::Select(select)) = (&mut *state, body) {
-        let outcome = run.run(select, context, max_rows, sink);
-        if outcome.is_err() && select.lock.is_some() {
-            *run = SelectRun::default();
-        }
-        return outcome;
+        return run.run(select, context, max_rows, sink);
     }
     Ok(run_writing(state, body, context)? && give_written(state, max_rows, sink))
 }

@@ -2,6 +2,7 @@
 
 use super::select::SelectRun;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
+use crate::far::waits_for_others;
 use crate::plan::SelectPlan;
 use rubato_base::{Error, Key, Result, Value};
 use rubato_protocol::Outcome;
@@ -21,7 +22,7 @@ pub(crate) struct FoundRows {
 }
 
 impl FoundRows {
-    /// Finds and locks the rows that `wanted` takes: whether all are found. If it has to wait, it starts over.
+    /// Finds and locks the rows that `wanted` takes: whether all are found. If it has to wait for a transaction of this node, it starts over.
     pub(crate) fn find(
         &mut self,
         plan: &SelectPlan,
@@ -32,7 +33,7 @@ impl FoundRows {
             return Ok(true);
         }
         let outcome = self.find_more(plan, context, wanted);
-        if outcome.is_err() {
+        if outcome.as_ref().is_err_and(|stop| !waits_for_others(stop)) {
             *self = FoundRows::default();
         }
         self.is_done = outcome?;

@@ -153,6 +153,15 @@ pub(crate) fn entry_key<T: Tuple + ?Sized>(
     checked(writer, &index.name).map(Some)
 }
 
+/// Whether rows with other keys may not have the row's entry in the index: it is unique, and has no NULL that is distinct from others.
+pub(crate) fn is_unique_entry<T: Tuple + ?Sized>(table: &Table, index: &Index, row: &T) -> Result<bool> {
+    let mut is_unique = index.unique;
+    for &number in index.columns.iter().filter(|_| !index.options.nulls_not_distinct) {
+        is_unique &= !key_part(table, number, row)?.is_null();
+    }
+    Ok(is_unique)
+}
+
 /// What a number in a key stands for in a row: what is indexed is immutable, and depends on the row alone.
 pub(crate) fn key_part<T: Tuple + ?Sized>(table: &Table, number: usize, row: &T) -> Result<Value> {
     match table.key_expression(number) {

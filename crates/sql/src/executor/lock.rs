@@ -55,6 +55,24 @@ pub(crate) fn lock_tuple(
     refresh(plan, states, tuple, &mut read_locked, context)
 }
 
+/// Asks other nodes for the locks of a tuple that is locked soon, so that those of several are asked for together.
+pub(crate) fn lock_tuple_ahead(
+    plan: &SelectPlan,
+    states: &[StepState],
+    tuple: &[Value],
+    context: &mut ExecutionContext<'_>,
+) {
+    for (step, state) in plan.steps.iter().zip(states) {
+        if let (Some(lock), Relation::Table(table)) = (state.lock.filter(|lock| !lock.at_once), &step.relation)
+            && lock.wait == LockWait::Queue
+            && let Value::Bytea(key) = &tuple[lock.key_slot]
+        {
+            let columns = locked_columns(step, table);
+            context.database.want_lock(table.id, key, columns);
+        }
+    }
+}
+
 /// How a row is read again.
 type ReadAgain<'a> =
     dyn FnMut(&Table, &Key, ColumnSet, LockWait, &mut ExecutionContext<'_>) -> Outcome<Option<Row>> + 'a;

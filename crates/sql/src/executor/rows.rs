@@ -2,7 +2,7 @@
 
 use super::ExecutionContext;
 use super::constraints::{check_options, check_row, unique_violation};
-use super::keys::{entry_key, entry_row, entry_target, new_row_key, row_key};
+use super::keys::{entry_key, entry_row, entry_target, is_unique_entry, new_row_key, row_key};
 use super::referential::Effects;
 use crate::catalog::Table;
 use crate::far::LaidFrom;
@@ -79,6 +79,11 @@ pub(crate) fn insert_row<T: Tuple + ?Sized>(
     first: Option<usize>,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Conflict>> {
+    // An entry that no other row can have stands in the way of the same primary key only.
+    let first = match first {
+        Some(index) if is_unique_entry(table, &table.indexes[index], values)? => Some(index),
+        _ => None,
+    };
     if let Some(index) = first
         && let Some(conflict) = insert_entry(table, index, values, key, context)?
     {

@@ -12,16 +12,16 @@ use super::missing::Missing;
 use super::moving::MoveRun;
 use super::referential::check_referring;
 use super::rows::insert_entry;
-use super::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
+use super::{BATCH_TUPLES, ExecutionContext, Turn, WRITTEN_ROW_COST};
 use crate::catalog::{Catalog, Check, Index, RelationName, Table};
-use crate::far::{LaidFrom, LaidInVain};
+use crate::far::{LaidFrom, LaidInVain, waits_for_others};
 use crate::moves::Searched;
 use crate::partition::Derived;
 use crate::schema_change::{Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple};
 use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The rows' part of one schema change under way. It borrows nothing between two calls.
@@ -31,11 +31,19 @@ pub struct SchemaRun {
     /// The work under way, and what is left of its rows.
     pub(super) at: usize,
     pub(super) rest: Option<KeyRange>,
+    read: ReadRows,
     pub(super) working: Working,
     /// What rows lack.
     missing: Missing,
     derived: Vec<Derived>,
     moving: MoveRun,
+}
+
+/// Rows that have been read and not been gone over, in order, and whether there are none behind them.
+#[derive(Debug, Default)]
+struct ReadRows {
+    rows: VecDeque<(Key, Row)>,
+    is_last: bool,
 }
 
 /// What is known of works from one row to the next.
@@ -66,6 +74,7 @@ impl SchemaRun {
             works,
             at: 0,
             rest: None,
+            read: ReadRows::default(),
             working: Working::default(),
             missing: Missing::default(),
             derived: Vec::new(),
@@ -95,7 +104,7 @@ impl SchemaRun {
                 && !task.holds_anyway(&self.missing, context)?
             {
                 let rest = self.rest.get_or_insert(KeyRange::WHOLE);
-                if !task.run(rest, &mut self.working, context)? {
+                if !task.run((rest, &mut self.read), &mut self.working, context)? {
                     return Ok(false);
                 }
                 // What waits for other nodes to have laid their rows goes on behind the last one.
@@ -240,37 +249,62 @@ impl Task {
 
     /// Goes over the rows in batches until the context's rows are spent: false, and what is left is in `rest`, as it is when a row has
     /// to wait.
-    fn run(&self, rest: &mut KeyRange, working: &mut Working, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        let mut batch: Vec<(Key, Row)> = Vec::with_capacity(BATCH_TUPLES);
+    fn run(
+        &self,
+        (rest, read): (&mut KeyRange, &mut ReadRows),
+        working: &mut Working,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<bool> {
         while !context.is_spent() {
-            batch.clear();
-            let mut visit = |key: &[u8], row: rubato_base::RowRef<'_>| {
-                batch.push((Key::from_bytes(key), row.to_row()));
-                batch.len() < BATCH_TUPLES
-            };
-            let (database, transaction) = (&mut context.database, context.transaction);
-            let end = database.scan(transaction, self.storage, rest, false, self.reads(), &mut visit)?;
-            context.spend(batch.len() as u64 + 1);
-            for (key, row) in &batch {
-                self.whole_row(key, row, working, context)?;
-                working.seen += 1;
-                *rest = rest.rest_behind(key, false);
+            if read.rows.is_empty() {
+                self.read(rest, read, context)?;
             }
-            if let ScanEnd::Exhausted = end {
+            while let Some((key, _)) = read.rows.front() {
+                let behind = rest.rest_behind(key, false);
+                let outcome = self.front_row(&read.rows, working, context);
+                // They are as the snapshot has them, which others may move.
+                if outcome.as_ref().is_err_and(|stop| !waits_for_others(stop)) {
+                    read.rows.clear();
+                }
+                outcome?;
+                read.rows.pop_front();
+                working.seen += 1;
+                *rest = behind;
+            }
+            if read.is_last {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// A row whose part may have to wait for other nodes.
-    fn whole_row(
+    /// Reads the next rows.
+    fn read(&self, rest: &KeyRange, read: &mut ReadRows, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let rows = &mut read.rows;
+        let mut visit = |key: &[u8], row: rubato_base::RowRef<'_>| {
+            rows.push_back((Key::from_bytes(key), row.to_row()));
+            rows.len() < BATCH_TUPLES
+        };
+        let (database, transaction) = (&mut context.database, context.transaction);
+        let end = database.scan(transaction, self.storage, rest, false, self.reads(), &mut visit);
+        if end.is_err() {
+            read.rows.clear();
+        }
+        read.is_last = matches!(end?, ScanEnd::Exhausted);
+        context.spend(read.rows.len() as u64 + 1);
+        Ok(())
+    }
+
+    /// The first row, whose part may have to wait for other nodes; those behind it are run ahead then.
+    fn front_row(
         &self,
-        key: &Key,
-        row: &Row,
+        rows: &VecDeque<(Key, Row)>,
         working: &mut Working,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
+        let Some((key, row)) = rows.front() else {
+            return Ok(());
+        };
         if self.lays_rows(context) {
             let laid_in_vain = context.database.may_lay(self.storage)?;
             self.refuse(laid_in_vain, context)?;
@@ -283,7 +317,14 @@ impl Task {
         if !is_verified && !storages.any(|storage| context.database.is_on_others(storage)) {
             return self.row(key, row, working, context);
         }
-        context.whole_row(|context| self.row(key, row, working, context))
+        context.row_in_turn(|context, turn| {
+            let (key, row) = rows.get(turn.distance())?;
+            match turn {
+                Turn::Own => Some(self.row(key, row, working, context)),
+                Turn::Prepared(_) => Some(Ok(())),
+                Turn::Trial(_) => Some(self.row(key, row, &mut Working::default(), context)),
+            }
+        })
     }
 
     pub(super) fn row(

@@ -1,5 +1,7 @@
 //! A running SELECT: the pipeline of stages, its place in it, and the rows that wait to be given.
 
+mod locking;
+
 use super::access::{StepLock, StepState};
 use super::aggregation::{Aggregation, FinishedGroups};
 use super::batch::Batch;
@@ -9,12 +11,14 @@ use super::lock::lock_tuple;
 use super::point::{is_single_point, run_point};
 use super::relaying::Relaying;
 use super::sorting::{Merge, Seen, Sorter, Window};
-use super::{BATCH_TUPLES, ExecutionContext, Held, WRITTEN_ROW_COST};
+use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::analytics::{Run, choose};
+use crate::far::waits_for_others;
 use crate::plan::{Access, LockWait, RangeAccess, RangesAccess, Relation, SelectPlan, Step};
 use rubato_base::{Result, Value};
 use rubato_formula::Tuple;
 use rubato_protocol::{Outcome, Stop, Wait};
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Takes rows; false to pause behind the row it was given.
@@ -39,6 +43,8 @@ pub(crate) struct SelectRun {
     point: Option<StepCounters>,
     /// What the next row has to wait for.
     wait: Option<Wait>,
+    /// Sorted tuples whose locks are asked for.
+    in_turn: VecDeque<Vec<Value>>,
 }
 
 #[derive(Default)]
@@ -153,7 +159,8 @@ impl SelectRun {
     /// Gives at most `max_rows` rows of the visible columns; `true` when there are no more. `false` also when the context's rows are
     /// spent.
     ///
-    /// On [`Stop::Wait`] nothing was given in this call: call again. A run that locks begins again instead, by its owner.
+    /// On [`Stop::Wait`] nothing was given in this call: call again. A run that locks and waits for a transaction of this node begins again
+    /// then: the snapshot may have moved meanwhile.
     pub(crate) fn run(
         &mut self,
         plan: &SelectPlan,
@@ -161,7 +168,15 @@ impl SelectRun {
         max_rows: usize,
         sink: &mut Sink<'_>,
     ) -> Outcome<bool> {
-        let is_over = self.advance(plan, context, max_rows, sink)?;
+        let outcome = self.advance(plan, context, max_rows, sink);
+        if plan.lock.is_some() && outcome.as_ref().is_err_and(|stop| !waits_for_others(stop)) {
+            let stays = self.stays;
+            *self = SelectRun {
+                stays,
+                ..SelectRun::default()
+            };
+        }
+        let is_over = outcome?;
         self.wait.take().map_or(Ok(is_over), |wait| Err(Stop::Wait(wait)))
     }
 
@@ -277,17 +292,30 @@ impl SelectRun {
             return Ok(());
         }
         let want = want.clamp(1, BATCH_TUPLES);
+        if plan.lock.is_some() && context.database.has_others() {
+            // What is asked of other nodes together is not to be less because little is left of the slice.
+            context.rows_left = context.rows_left.max(want);
+        }
         let joined = match &mut self.relaying {
             Some(relaying) => relaying.pull(want, context, &mut self.batch),
             None => join_batch(&plan.steps, &mut self.states, want, context, &mut self.batch),
         };
         match joined {
-            // Without rows, what has been read is kept, and the wait told at the end. Rows that are locked begin again.
-            Err(Stop::Wait(wait)) if plan.lock.is_none() => {
+            // Without rows, what has been read is kept, and the wait told at the end. Rows that are locked begin again, but not for what
+            // other nodes have yet to answer.
+            Err(stop) if plan.lock.is_none() || waits_for_others(&stop) => self.keep_wait(stop),
+            outcome => outcome,
+        }
+    }
+
+    /// A wait is told at the end, and the run goes on where it stands.
+    fn keep_wait(&mut self, stop: Stop) -> Outcome<()> {
+        match stop {
+            Stop::Wait(wait) => {
                 self.wait = Some(wait);
                 Ok(())
             }
-            outcome => outcome,
+            stop => Err(stop),
         }
     }
 
@@ -306,6 +334,7 @@ impl SelectRun {
         loop {
             if self.next >= self.batch.len() {
                 self.pull(plan, useful, context)?;
+                self.lock_ahead(plan, useful, context);
                 if self.batch.is_empty() {
                     return Ok(if self.pauses(context) {
                         NextTuple::Paused
@@ -393,30 +422,6 @@ impl SelectRun {
             return Ok(false);
         }
         Ok(self.window.admit())
-    }
-
-    /// Locks what is left, as far as it gets. No row is shown before all are locked.
-    fn collect_locked(
-        &mut self,
-        plan: &SelectPlan,
-        mut rows: Vec<Vec<Value>>,
-        context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Phase> {
-        while !self.window.is_closed() {
-            let useful = self.window.useful_rows().unwrap_or(usize::MAX);
-            let place = match self.next_tuple(plan, useful, context)? {
-                NextTuple::At(place) => place,
-                NextTuple::Paused => return Ok(Phase::Locking(rows)),
-                NextTuple::End => break,
-            };
-            context.spend(WRITTEN_ROW_COST);
-            let mut row = Vec::with_capacity(plan.projection.len());
-            if self.project(plan, place, &mut row, context)? {
-                self.held.add(&row, &context.limits)?;
-                rows.push(row);
-            }
-        }
-        Ok(self.collected(rows))
     }
 
     fn collected(&mut self, rows: Vec<Vec<Value>>) -> Phase {
@@ -527,50 +532,6 @@ impl SelectRun {
             sorter.push(row, (), &plan.order_by, &context.limits)?;
         }
         Ok(Phase::Merging(Box::new(sorter.finish(&plan.order_by))))
-    }
-
-    /// Sorts what is left at the snapshot, then locks in that order, as far as the window wants rows and as far as it gets.
-    fn sort_to_lock(
-        &mut self,
-        plan: &SelectPlan,
-        mut sorter: Box<Sorter<Vec<Value>>>,
-        context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Phase> {
-        loop {
-            let place = match self.next_tuple(plan, usize::MAX, context)? {
-                NextTuple::At(place) => place,
-                NextTuple::Paused => return Ok(Phase::SortingToLock(sorter)),
-                NextTuple::End => break,
-            };
-            let tuple = self.batch.tuple(place).to_vec();
-            let row = projected(plan, &tuple, context)?;
-            self.held.add(&tuple, &context.limits)?;
-            sorter.push(row, tuple, &plan.order_by, &context.limits)?;
-        }
-        let tuples = Box::new(sorter.finish(&plan.order_by));
-        self.lock_sorted(plan, tuples, Vec::new(), context)
-    }
-
-    fn lock_sorted(
-        &mut self,
-        plan: &SelectPlan,
-        mut tuples: Box<Merge<Vec<Value>>>,
-        mut rows: Vec<Vec<Value>>,
-        context: &mut ExecutionContext<'_>,
-    ) -> Outcome<Phase> {
-        while !self.window.is_closed() {
-            if context.is_spent() {
-                return Ok(Phase::LockingSorted(tuples, rows));
-            }
-            let Some((_, mut tuple)) = tuples.next(&plan.order_by) else {
-                break;
-            };
-            context.spend(WRITTEN_ROW_COST);
-            if lock_tuple(plan, &self.states, &mut tuple, context)? && self.window.admit() {
-                rows.push(projected(plan, &tuple, context)?);
-            }
-        }
-        Ok(self.collected(rows))
     }
 
     fn give_merged(

@@ -9,6 +9,7 @@ use super::recursive::Working;
 use super::select::SelectRun;
 use super::sizes::StorageSizes;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
+use crate::far::waits_for_others;
 use crate::plan::{PlanBody, Subqueries, WithPlan};
 use rubato_base::{Error, Value};
 use rubato_formula::ListSets;
@@ -156,8 +157,8 @@ impl PartRun {
                         written.rows.push(row.to_vec());
                         failure.is_none()
                     });
-                    if outcome.is_err() {
-                        // If it has to wait, it begins again.
+                    if outcome.as_ref().is_err_and(|stop| !waits_for_others(stop)) {
+                        // If it has to wait for a transaction of this node, it begins again.
                         (**run, *held) = (SelectRun::default(), Held::default());
                         written.rows.clear();
                     }

@@ -579,7 +579,10 @@ impl FarRows {
     }
 
     fn give_behind(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
-        if let Some(create) = self.definitions.take_uncreated(node) {
+        // On the transaction's own node, which takes part in a relay join like the others, it is there already.
+        if self.whereabouts.own_node() != Some(node)
+            && let Some(create) = self.definitions.take_uncreated(node)
+        {
             self.number(node, Purpose::Nothing, create);
         }
         self.number(node, purpose, operation)

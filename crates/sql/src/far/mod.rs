@@ -192,6 +192,11 @@ impl<'a> Rows<'a> {
         self.far.as_ref().is_some_and(|far| !far.is_range_here(storage, range))
     }
 
+    /// Whether other nodes may have rows.
+    pub(crate) fn has_others(&self) -> bool {
+        self.far.is_some()
+    }
+
     /// Whether the row with this key is on this node alone, and stays here.
     fn is_here(&self, storage: TableId, key: &[u8]) -> bool {
         self.far.as_ref().is_none_or(|far| far.is_here(storage, key))
@@ -339,6 +344,19 @@ impl<'a> Rows<'a> {
         if !far.is_within_row() {
             let key = Key::from_bytes(key);
             far.want(node, Operation::Read { table, key, columns });
+        }
+    }
+
+    /// As [`Rows::want`], for what is soon read as [`Rows::read_for_update`] does by whoever queues.
+    pub(crate) fn want_lock(&mut self, table: TableId, key: &[u8], columns: ColumnSet) {
+        if self.is_here(table, key) || self.moving(table, key).is_some() {
+            return;
+        }
+        if let Some((far, node)) = self.queue_of(table, key)
+            && !far.is_within_row()
+        {
+            let key = Key::from_bytes(key);
+            far.want(node, Operation::Lock { table, key, columns });
         }
     }
 

@@ -7,24 +7,30 @@ use sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 /// The name of the function that `SET a[1] = value` is read as: of the column, the value and the subscripts.
 pub(crate) const ASSIGNED_PART: &str = "[]=";
 
-/// PostgreSQL's operators end with a sign only if they have a letter that no operator of the standard has: `->-1` is `-> -1`.
+/// PostgreSQL's operators end with a sign only if they have a letter that no operator of the standard has: `->-1` is `-> -1`, and `5>-3`
+/// is `5 > -3`.
 pub(super) fn split_signs(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_joined = |token: &TokenWithSpan| matches!(&token.token, Token::CustomBinaryOperator(symbol) if arrow_of(symbol).is_some());
+    let is_joined =
+        |token: &TokenWithSpan| matches!(&token.token, Token::CustomBinaryOperator(symbol) if signed(symbol).is_some());
     if !tokens.iter().any(is_joined) {
         return tokens;
     }
     let split = |token: TokenWithSpan| {
-        let arrow = match &token.token {
-            Token::CustomBinaryOperator(symbol) => arrow_of(symbol),
+        let signed = match &token.token {
+            Token::CustomBinaryOperator(symbol) => signed(symbol),
             _ => None,
         };
-        match arrow {
-            Some(arrow) => {
+        match signed {
+            Some((operator, sign)) => {
                 let with = |token| TokenWithSpan {
                     token,
                     span: Span::empty(),
                 };
-                vec![TokenWithSpan { token: arrow, ..token }, with(Token::Minus)]
+                let token = TokenWithSpan {
+                    token: operator,
+                    ..token
+                };
+                vec![token, with(sign)]
             }
             None => vec![token],
         }
@@ -32,12 +38,29 @@ pub(super) fn split_signs(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens.into_iter().flat_map(split).collect()
 }
 
-fn arrow_of(symbol: &str) -> Option<Token> {
-    match symbol {
-        "->-" => Some(Token::Arrow),
-        "->>-" => Some(Token::LongArrow),
-        _ => None,
-    }
+/// An operator and the sign behind it, if it is one of those that no sign may end.
+fn signed(symbol: &str) -> Option<(Token, Token)> {
+    let (operator, sign) = match (symbol.strip_suffix('-'), symbol.strip_suffix('+')) {
+        (Some(operator), _) => (operator, Token::Minus),
+        (None, Some(operator)) => (operator, Token::Plus),
+        (None, None) => return None,
+    };
+    let operator = match operator {
+        "->" => Token::Arrow,
+        "->>" => Token::LongArrow,
+        "<" => Token::Lt,
+        "<=" => Token::LtEq,
+        ">" => Token::Gt,
+        ">=" => Token::GtEq,
+        "=" => Token::Eq,
+        "<>" => Token::Neq,
+        "+" => Token::Plus,
+        "-" => Token::Minus,
+        "*" => Token::Mul,
+        "/" => Token::Div,
+        _ => return None,
+    };
+    Some((operator, sign))
 }
 
 /// The standard's `integer ARRAY` as `integer[]`.

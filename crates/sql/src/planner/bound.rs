@@ -204,7 +204,7 @@ impl BoundQuery {
 
 impl BoundSelect {
     fn is_volatile(&self, asks_volatile: &dyn Fn(usize) -> bool) -> bool {
-        let mut found = false;
+        let mut found = self.parts.lock.is_some();
         self.for_each_expression(&mut |expr| {
             expr.walk(&mut |node| match node {
                 Expr::Subquery { number, .. } => found |= asks_volatile(*number),

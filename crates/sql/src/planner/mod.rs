@@ -15,7 +15,7 @@ mod pipeline;
 mod ranges;
 mod subqueries;
 
-use crate::plan::{PlanBody, SelectPlan, Step};
+use crate::plan::{PlanBody, QueryPlan, Relation, SelectPlan, Step};
 use rubato_formula::{Expr, Function, Volatility};
 
 pub(crate) use access::expressions;
@@ -28,9 +28,25 @@ pub(crate) use pipeline::{plan_change, plan_select, plan_table_scan, plan_target
 /// Whether running the plan cannot write.
 pub(crate) fn is_read_only(body: &PlanBody) -> bool {
     match body {
-        PlanBody::Select(plan) => plan.lock.is_none() && !calls_writer(plan),
+        PlanBody::Select(plan) => !locks(plan) && !calls_writer(plan),
         _ => false,
     }
+}
+
+/// Whether a SELECT locks rows, or a query does whose rows it reads.
+fn locks(plan: &SelectPlan) -> bool {
+    let reads_locked = |relation: &Relation| match relation {
+        Relation::Query(query) | Relation::Lateral { query, .. } => query_locks(query),
+        _ => false,
+    };
+    plan.lock.is_some() || plan.steps.iter().any(|step| reads_locked(&step.relation))
+}
+
+/// Whether a query within a statement locks rows.
+pub(crate) fn query_locks(query: &QueryPlan) -> bool {
+    let mut found = false;
+    query.for_each_select(&mut |select| found |= locks(select));
+    found
 }
 
 /// Whether a query asks how large relations are.

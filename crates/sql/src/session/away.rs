@@ -179,7 +179,7 @@ impl Session {
     /// Whether what begins here would rather be on the keeper: temporary relations are there, which are emptied and dropped there
     /// with the transaction, or the session has needed what there is once.
     fn is_better_at_keeper(&self, home: Home, alone: bool, partition: &Partition) -> bool {
-        let has_own = || self.has_own_elsewhere(&self.catalog(partition));
+        let has_own = || self.has_own(partition) || self.has_own_elsewhere(&self.catalog(partition));
         match alone {
             true => matches!(home, Home::OverSeveral | Home::Catalogs) && has_own(),
             false => self.begins_at_keeper || has_own(),
@@ -301,10 +301,10 @@ impl Session {
         let current = self.current.as_ref().ok_or_else(lost)?;
         let is_prepared = match &current.statement {
             Statement::Planned(_) => current.is_executed(),
-            // A cursor is declared with its parameters, and what is fetched as a script would come as text, and be taken for binary.
+            // A cursor is declared with its parameters. What is fetched as a script would come as text, and be described once more.
             Statement::Utility(own) => {
                 let is_fetch = matches!(**own, Utility::Fetch { .. });
-                !current.parameters.is_empty() || (is_fetch && current.formats.contains(&Format::Binary))
+                !current.parameters.is_empty() || (is_fetch && current.portal().is_some())
             }
             Statement::Empty | Statement::Elsewhere => false,
         };

@@ -234,7 +234,7 @@ impl Session {
         }
     }
 
-    /// The statement whose columns a statement answers with: of FETCH, that of its cursor.
+    /// The statement whose columns a statement answers with: of FETCH, that of its cursor, of EXECUTE, the prepared one.
     pub(super) fn answering<'s>(&'s self, statement: &'s Statement) -> &'s Statement {
         let Statement::Utility(utility) = statement else {
             return statement;
@@ -247,6 +247,7 @@ impl Session {
                 let here = self.portals.get(name).map(|portal| &portal.prepared.statement);
                 here.or_else(elsewhere).unwrap_or(statement)
             }
+            Utility::Execute { name, .. } => self.prepared(name).map_or(statement, |prepared| &prepared.statement),
             _ => statement,
         }
     }

@@ -112,13 +112,15 @@ impl Session {
             analytics: context.analytics,
         };
         let outcome = self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
-            cursor.run(execution, usize::MAX, &mut |_| true)
+            loop {
+                // It pauses where one of its queries waits behind what another has given.
+                if let Progress::Complete(completion) = cursor.run(execution, usize::MAX, &mut |_| true)? {
+                    return Ok(completion);
+                }
+            }
         });
         let completion = match outcome {
-            Ok(Progress::Complete(completion)) => completion,
-            Ok(Progress::Suspended) => {
-                return Err(Stop::Fail(Error::internal("a statement without a row limit paused")));
-            }
+            Ok(completion) => completion,
             Err(stop) => {
                 if let (Stop::Wait(_), Some(current)) = (&stop, &mut self.current) {
                     current.cursor = Some(cursor);

@@ -441,7 +441,8 @@ impl Session {
             current.sql = Arc::clone(&prepared.sql);
             current.is_prepared = true;
             current.parameters = values;
-            current.describe = true;
+            // A portal is described by Describe.
+            current.describe = current.portal().is_none();
         }
         Ok(Next::To(StageKind::Security))
     }

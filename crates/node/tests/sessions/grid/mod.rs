@@ -11,6 +11,7 @@ mod explained;
 mod growth;
 mod loads;
 mod lookups;
+mod many_rows;
 mod numbers;
 mod outcomes;
 mod pipelines;

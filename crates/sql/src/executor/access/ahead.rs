@@ -4,29 +4,65 @@ use super::super::BATCH_TUPLES;
 use super::super::keys::point_key;
 use super::{ExecutionContext, Reader, StepState};
 use crate::catalog::Table;
-use crate::plan::{Access, Relation, Step};
-use rubato_base::Key;
+use crate::plan::{Access, LockWait, Relation, Step};
+use rubato_base::{ColumnSet, Key};
 
-/// Asks for the partners of the tuples that are to be joined, where a key leads to them. A tuple whose key cannot be made fails when its turn
-/// comes.
-pub(super) fn look_ahead(step: &Step, state: &StepState, context: &mut ExecutionContext<'_>) {
+/// Asks for the partners of the tuples that are to be joined, where a key leads to them, or for their locks if they are locked as they are
+/// found: of so many tuples at most. A tuple whose key cannot be made fails when its turn comes.
+pub(super) fn look_ahead(step: &Step, state: &mut StepState, want: usize, context: &mut ExecutionContext<'_>) {
     let (Relation::Table(table), Access::Point(key)) = (&step.relation, &step.access) else {
         return;
     };
-    if state.next_input > 0 || state.lock.is_some() || !context.database.may_combine(table.id) {
+    let may_lock = state
+        .lock
+        .is_none_or(|lock| lock.at_once && lock.wait == LockWait::Queue);
+    if state.next_input == 0 {
+        state.asked_ahead = 0;
+    }
+    // Rows are asked for once for all tuples; locks as far as tuples are wanted by now.
+    let from = state.asked_ahead.max(state.next_input);
+    let to = match state.lock {
+        None if from > 0 => return,
+        None => BATCH_TUPLES,
+        Some(_) => state.next_input + want,
+    };
+    let to = to.min(state.input.len());
+    if from >= to || !may_lock || !context.database.may_combine(table.id) {
         return;
     }
+    state.asked_ahead = to;
     let evaluation = context.evaluation;
-    let tuples = (0..state.input.len().min(BATCH_TUPLES)).map(|index| state.input.tuple(index));
+    let tuples = (from..to).map(|index| state.input.tuple(index));
     let keys = tuples.filter_map(|tuple| point_key(table, key, tuple, evaluation).ok().flatten());
     let keys: Vec<Key> = keys.collect();
-    context.database.look_ahead(table.id, step.reads, &keys);
+    if state.lock.is_none() {
+        return context.database.look_ahead(table.id, step.reads, &keys);
+    }
+    for key in &keys {
+        context.database.want_lock(table.id, key.as_bytes(), step.reads);
+    }
 }
 
-/// Asks for rows whose keys are known.
-pub(super) fn keys_ahead(table: &Table, keys: &[Key], reader: &Reader<'_>, context: &mut ExecutionContext<'_>) {
-    if reader.lock.is_none() {
-        let count = keys.len().min(BATCH_TUPLES);
-        context.database.look_ahead(table.id, reader.step.reads, &keys[..count]);
+/// Asks for rows whose keys are known, or for their locks if they are locked as they are found: no more of these than are wanted.
+/// `columns` are those that are read.
+pub(super) fn keys_ahead(
+    table: &Table,
+    keys: &[Key],
+    (columns, want): (ColumnSet, usize),
+    reader: &Reader<'_>,
+    context: &mut ExecutionContext<'_>,
+) {
+    match reader.lock {
+        None => {
+            let count = keys.len().min(BATCH_TUPLES);
+            context.database.look_ahead(table.id, reader.step.reads, &keys[..count]);
+        }
+        Some(lock) if lock.at_once && lock.wait == LockWait::Queue => {
+            let count = keys.len().min(want.saturating_sub(reader.output.len()));
+            for key in &keys[..count] {
+                context.database.want_lock(table.id, key.as_bytes(), columns);
+            }
+        }
+        Some(_) => {}
     }
 }

@@ -296,6 +296,15 @@ impl FormulaDatabase {
         self.transactions.get(transaction)?.waiting_for
     }
 
+    /// The transactions of sessions that wait for this one are to be rolled back for that reason.
+    pub(crate) fn end_waits_for(&mut self, owner: TransactionId, error: &Error) {
+        let waits = |t: &&Transaction| t.waiting_for == Some(owner) && !t.is_branch;
+        let waiting: Vec<TransactionId> = self.transactions.iter().filter(waits).map(|t| t.id).collect();
+        for transaction in waiting {
+            self.doom(transaction, AbortReason::InDoubt, error.clone());
+        }
+    }
+
     /// The transaction gives up its wait: its statement was cancelled.
     pub fn stop_waiting(&mut self, transaction: TransactionId) {
         if let Some(t) = self.transactions.get_mut(transaction) {

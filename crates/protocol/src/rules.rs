@@ -85,6 +85,8 @@ rules! {
         "What refuses a statement is told when those have committed whose formulas the transaction has read through."
     Q8 "Q-8" false "owners.rs"
         "A session's transaction that is in the way of an older one is rolled back without it, and every call of the session is told the reason until it has rolled back itself."
+    Q9 "Q-9" false "grid/participant.rs"
+        "Whoever waits for a prepared branch whose coordinator is not heard of is rolled back after a while."
     C1 "C-1" true "commit.rs"
         "Commit waits for those whose formulas were read through."
     C2 "C-2" true "commit.rs"

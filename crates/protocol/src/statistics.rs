@@ -19,11 +19,13 @@ pub enum AbortReason {
     Wounded,
     /// Its change could have broken the limits of a column together with blind additions that were let through.
     Escrow,
+    /// It waited for a transaction of the grid of which only a node that cannot be reached knows how it has ended.
+    InDoubt,
 }
 
 impl AbortReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 }
 
 /// Counters since the start, for metrics and tests.

@@ -82,6 +82,7 @@ impl GridState {
         self.coordinator.on_timer();
         if let Some(participant) = &mut self.participant {
             participant.on_timer();
+            participant.end_waits_in_doubt(&mut partition.database);
         }
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();

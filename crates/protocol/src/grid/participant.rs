@@ -11,7 +11,7 @@ use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::sketch::Sketch;
 use relaying::Early;
-use rubato_base::{Error, GlobalId, Lsn, NodeId, Timestamp, TransactionId};
+use rubato_base::{Error, GlobalId, Lsn, NodeId, SqlState, Timestamp, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of a branch that has ended here.
@@ -215,7 +215,7 @@ impl Participant {
     /// for [`SILENT_ROUNDS_MAX`] timers, is given up by the next [`Participant::go_on`].
     pub fn on_timer(&mut self) {
         for (global, branch) in &mut self.branches {
-            let is_silent = branch.prepared.is_none() && self.unreached.contains(&global.coordinator);
+            let is_silent = self.unreached.contains(&global.coordinator);
             branch.silent_rounds = if is_silent { branch.silent_rounds + 1 } else { 0 };
             branch.rounds = branch.rounds.saturating_add(1);
         }
@@ -223,6 +223,26 @@ impl Participant {
         let open = self.branches.iter().filter(|(_, branch)| due(branch));
         for global in open.map(|(global, _)| *global).collect::<Vec<_>>() {
             self.reply(global, Reply::Inquire, Lsn(0));
+        }
+    }
+
+    /// Ends the waits of sessions for branches that are in doubt: prepared, with a coordinator that has not been heard of for
+    /// [`SILENT_ROUNDS_MAX`] timers.
+    ///
+    /// Rule Q-9: whoever comes to wait for one later is told at the next call of this. (A branch that waits is given up by its own
+    /// coordinator, which is not told any more that it waits.)
+    pub fn end_waits_in_doubt(&self, database: &mut FormulaDatabase) {
+        let is_in_doubt = |branch: &Branch| branch.prepared.is_some() && branch.silent_rounds > SILENT_ROUNDS_MAX;
+        for (global, branch) in self.branches.iter().filter(|(_, branch)| is_in_doubt(branch)) {
+            let node = global.coordinator;
+            let message = format!(
+                "node {} cannot be reached, and only it knows how a transaction has ended",
+                node.0
+            );
+            let error = Error::new(SqlState::CANNOT_CONNECT_NOW, message)
+                .with_detail(format!("Transaction {global} has changed what the statement needs."))
+                .with_hint("Try again when it is back.");
+            database.end_waits_for(branch.transaction, &error);
         }
     }
 
@@ -618,7 +638,8 @@ impl Participant {
     /// this are in [`FormulaDatabase::take_woken`].
     pub fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
         let unheard = self.branches.iter();
-        let unheard = unheard.filter(|(_, branch)| branch.silent_rounds > SILENT_ROUNDS_MAX);
+        let may_end = |branch: &Branch| branch.prepared.is_none() && branch.silent_rounds > SILENT_ROUNDS_MAX;
+        let unheard = unheard.filter(|(_, branch)| may_end(branch));
         for global in unheard.map(|(global, _)| *global).collect::<Vec<_>>() {
             let message = "the node that coordinates the transaction was not heard of for too long";
             let error = Error::serialization(message, format!("transaction {global}"));

@@ -88,6 +88,10 @@ impl Session {
         {
             return self.fail(why, partition, responder);
         }
+        // What it waits for may take as long as a node is down.
+        if error.code() == SqlState::CANNOT_CONNECT_NOW {
+            return self.fail(error, partition, responder);
+        }
         self.conflicts = CONFLICTS_REMEMBERED;
         self.retries += 1;
         self.copy_out = None;

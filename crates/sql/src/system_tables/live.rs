@@ -335,6 +335,11 @@ const ABORTS: [(AbortReason, &str, &str); AbortReason::COUNT] = [
         "escrow",
         "its change could have broken the limits of a column together with blind sums that were let through",
     ),
+    (
+        AbortReason::InDoubt,
+        "in_doubt",
+        "it waited for a transaction of which only a node that cannot be reached knows how it has ended",
+    ),
 ];
 
 const WAITS: [WaitReason; WaitReason::COUNT] = [

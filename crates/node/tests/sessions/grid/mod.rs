@@ -9,6 +9,7 @@ mod databases;
 mod definitions;
 mod explained;
 mod growth;
+mod in_doubt;
 mod loads;
 mod lookups;
 mod many_rows;

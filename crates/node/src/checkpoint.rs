@@ -14,7 +14,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Lsn, Result, TableId, Timestamp};
 use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
-use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases, Keeping};
+use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases, Heard, Keeping};
 use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
@@ -37,7 +37,9 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
 /// Format of the mark and of everything that it describes.
-const FORMAT_VERSION: u32 = 3;
+const FORMAT_VERSION: u32 = 4;
+/// The format of a mark that says nothing of what the node has heard of its grid's catalogs.
+const KEEPING_VERSION: u32 = 3;
 /// The format of a mark that says nothing of who keeps what there is once in a grid.
 const SEVERAL_DATABASES_VERSION: u32 = 2;
 /// The format of a mark that says nothing of databases but what is in the first one: earlier programs read it.
@@ -61,8 +63,10 @@ impl Mark {
         let mut out = Vec::new();
         let is_plain = self.databases.is_plain();
         let keeping = self.databases.keeping().copied();
+        let heard = self.databases.heard().cloned();
         let version = match (keeping.is_some(), is_plain) {
-            (true, _) => FORMAT_VERSION,
+            _ if heard.is_some() => FORMAT_VERSION,
+            (true, _) => KEEPING_VERSION,
             (false, false) => SEVERAL_DATABASES_VERSION,
             (false, true) => ONE_DATABASE_VERSION,
         };
@@ -78,6 +82,7 @@ impl Mark {
             sequences: self.sequences.clone(),
             outcomes: self.outcomes.clone(),
             keeping,
+            heard,
             ..Attachment::default()
         };
         out.extend_from_slice(&rest.encode());
@@ -102,6 +107,7 @@ impl Mark {
             return Err(damaged("a checkpoint without a catalog"));
         }
         let databases = with_attached(&Databases::default(), rest.databases, rest.catalogs, rest.keeping);
+        let databases = with_heard(databases, rest.heard);
         Ok(Mark {
             log_start,
             clock,
@@ -116,6 +122,14 @@ impl Mark {
     pub(crate) fn read(store: &dyn Store) -> Result<Option<Mark>> {
         let bytes = store.get(MARK_TABLE, MARK_KEY).map_err(|error| store_error(&error))?;
         bytes.map(|bytes| Mark::decode(&bytes)).transpose()
+    }
+}
+
+/// The databases with what the node has heard of them, if it has.
+pub(crate) fn with_heard(databases: Databases, heard: Option<Heard>) -> Databases {
+    match heard {
+        Some(heard) => databases.with_heard(heard),
+        None => databases,
     }
 }
 

@@ -10,11 +10,13 @@
 mod change;
 mod codec;
 mod copy;
+mod heard;
 mod keeping;
 
 pub use change::{Applied, DatabaseChange, DatabaseCommand, DatabaseOptions};
 pub(crate) use codec::{decode_facts, encode_facts};
 pub(crate) use copy::{Copied, copied};
+pub use heard::Heard;
 pub use keeping::Keeping;
 
 use crate::catalog::Catalog;
@@ -118,6 +120,8 @@ pub struct Databases {
     nothing: Arc<Catalog>,
     /// Who keeps what there is once, if that was ever handed over.
     keeping: Option<Keeping>,
+    /// What was heard last, if another node changes the catalogs.
+    heard: Option<Arc<Heard>>,
 }
 
 impl Default for Databases {
@@ -128,6 +132,7 @@ impl Default for Databases {
             by_id: BTreeMap::from([(DatabaseId::RUBATO, first)]),
             nothing: Arc::default(),
             keeping: None,
+            heard: None,
         }
     }
 }
@@ -168,6 +173,7 @@ impl Databases {
             by_id: facts.into_iter().map(|facts| (facts.id, keep(facts))).collect(),
             nothing: Arc::clone(&self.nothing),
             keeping: self.keeping,
+            heard: self.heard.clone(),
         };
         if let (Some(first), false) = (
             self.by_id.get(&DatabaseId::RUBATO),
@@ -190,6 +196,24 @@ impl Databases {
             changed.keeping = Some(keeping);
         }
         changed
+    }
+
+    /// The same with what was heard last.
+    pub fn with_heard(&self, heard: Heard) -> Databases {
+        let heard = Some(Arc::new(heard));
+        Databases { heard, ..self.clone() }
+    }
+
+    /// What was heard last, if that was ever heard.
+    pub fn heard(&self) -> Option<&Heard> {
+        self.heard.as_deref()
+    }
+
+    /// The same, if nothing newer is here by a transaction whose definitions the node that changes the catalogs has yet to tell.
+    pub fn heard_of_all(&self) -> Option<&Heard> {
+        let told = |id| Some(self.heard()?.catalogs.iter().find(|(told, _)| *told == id)?.1);
+        let is_told = |own: &Database| told(own.facts.id).is_some_and(|version| own.catalog.version <= version);
+        self.heard().filter(|_| self.by_id.values().all(is_told))
     }
 
     /// What each database is, by number.

@@ -10,7 +10,7 @@ use crate::catalog::{Catalog, RelationName};
 use crate::catalog_codec;
 use crate::channels::Channels;
 use crate::checkpoints::Checkpoints;
-use crate::databases::{DatabaseFacts, DatabaseId, Databases, Keeping, decode_facts, encode_facts, storage_of};
+use crate::databases::{DatabaseFacts, DatabaseId, Databases, Heard, Keeping, decode_facts, encode_facts, storage_of};
 use crate::grid::{Followed, GridDesk};
 use crate::insight::Insight;
 use crate::outcomes::OutcomeRecord;
@@ -313,6 +313,8 @@ pub struct Attachment {
     pub derived: Vec<Derived>,
     /// Who keeps what there is once in the grid from now on.
     pub keeping: Option<Keeping>,
+    /// What this node has heard of catalogs with these.
+    pub heard: Option<Heard>,
 }
 
 /// Storage whose rows were laid out of another's: a table under another key, or an index. The rows are not in the log; recovery
@@ -332,7 +334,8 @@ const HAS_OUTCOMES: u8 = 2;
 const HAS_DERIVED: u8 = 4;
 const HAS_DATABASES: u8 = 8;
 const HAS_KEEPING: u8 = 16;
-const ALL_PARTS: u8 = HAS_CATALOG | HAS_OUTCOMES | HAS_DERIVED | HAS_DATABASES | HAS_KEEPING;
+const HAS_HEARD: u8 = 32;
+const ALL_PARTS: u8 = HAS_CATALOG | HAS_OUTCOMES | HAS_DERIVED | HAS_DATABASES | HAS_KEEPING | HAS_HEARD;
 
 impl Attachment {
     /// As bytes.
@@ -354,13 +357,17 @@ impl Attachment {
                 | flag(self.outcomes.is_some(), HAS_OUTCOMES)
                 | flag(derived, HAS_DERIVED)
                 | flag(databases, HAS_DATABASES)
-                | flag(self.keeping.is_some(), HAS_KEEPING),
+                | flag(self.keeping.is_some(), HAS_KEEPING)
+                | flag(self.heard.is_some(), HAS_HEARD),
         );
         if let Some(outcomes) = &self.outcomes {
             outcomes.encode(&mut out);
         }
         if let Some(keeping) = &self.keeping {
             keeping.encode(&mut out);
+        }
+        if let Some(heard) = &self.heard {
+            heard.encode(&mut out);
         }
         if derived {
             put_length(&mut out, self.derived.len());
@@ -408,6 +415,10 @@ impl Attachment {
             0 => None,
             _ => Some(Keeping::decode(&mut reader)?),
         };
+        let heard = match parts & HAS_HEARD {
+            0 => None,
+            _ => Some(Heard::decode(&mut reader)?),
+        };
         let mut derived = Vec::new();
         if parts & HAS_DERIVED != 0 {
             for _ in 0..reader.length()? {
@@ -436,6 +447,7 @@ impl Attachment {
             outcomes,
             derived,
             keeping,
+            heard,
         })
     }
 }

@@ -7,14 +7,14 @@
 use super::GridMessage;
 use super::state::GridState;
 use crate::attached::{all_of, changed_tables, leave, tables, with_newer};
-use crate::checkpoint::with_attached;
+use crate::checkpoint::{with_attached, with_heard};
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp};
 use rubato_grid::agreement::AgreementMessage;
 use rubato_grid::catalogs::CatalogMessage;
 use rubato_protocol::grid::{Body, Message, Reply, TimestampStage};
 use rubato_protocol::{CommitRecord, EndedDefinition};
-use rubato_sql::databases::{DatabaseId, Databases};
+use rubato_sql::databases::{DatabaseId, Databases, Heard};
 use rubato_sql::partition::{Attachment, Partition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,7 +63,9 @@ struct Untold {
 }
 
 impl Catalogs {
-    pub(super) fn new(held: Arc<AtomicBool>) -> Catalogs {
+    /// A node begins with what its log says that it has heard; with nothing, if it has something that was not told.
+    pub(super) fn new(held: Arc<AtomicBool>, databases: &Databases) -> Catalogs {
+        let heard = databases.heard_of_all();
         Catalogs {
             told: None,
             told_lsn: Lsn(0),
@@ -73,8 +75,8 @@ impl Catalogs {
             held,
             known: BTreeMap::new(),
             held_rounds: 0,
-            version: 0,
-            last_tick: Timestamp::ZERO,
+            version: heard.map_or(0, |heard| heard.version),
+            last_tick: heard.map_or(Timestamp::ZERO, |heard| heard.last_tick),
             wanted: 0,
             untold: Vec::new(),
             deferred: Vec::new(),
@@ -336,7 +338,7 @@ impl GridState {
                 let taken = Attachment::decode(&content).and_then(|mut told| {
                     // Who it is said to be is that when it was handed over to it: with the numbers of sequences.
                     told.keeping.take_if(|keeping| keeping.node == self.settings.id);
-                    self.take_over(partition, shared, last_tick, told)
+                    self.take_over(partition, shared, (Some(version), last_tick), told)
                 });
                 if taken.is_ok() {
                     (self.catalogs.version, self.catalogs.last_tick) = (version, last_tick);
@@ -356,20 +358,30 @@ impl GridState {
         }
     }
 
-    /// Makes the catalogs of the keeper those of this node, in its log too, but for those of which it has newer ones by a branch.
+    /// Makes the catalogs of the keeper those of this node, in its log too, but for those of which it has newer ones by a branch. A keeper
+    /// that comes to be one has none to hear a version from.
     pub(super) fn take_over(
         &mut self,
         partition: &mut Partition,
         shared: &Shared,
-        last_tick: Timestamp,
+        (version, last_tick): (Option<u64>, Timestamp),
         mut told: Attachment,
     ) -> Result<()> {
         let versions = told.catalogs.iter().map(|(database, own)| (*database, own.version));
         let versions: BTreeMap<DatabaseId, u64> = versions.collect();
+        told.heard = version.map(|version| Heard {
+            version,
+            last_tick,
+            catalogs: versions
+                .iter()
+                .map(|(database, version)| (*database, *version))
+                .collect(),
+        });
         told.catalogs
             .retain(|(database, own)| partition.databases.catalog(*database).version <= own.version);
         let content = told.encode();
         let databases = with_attached(&partition.databases, told.databases, told.catalogs, told.keeping);
+        let databases = with_heard(databases, told.heard);
         partition.log.append(&CommitRecord {
             cts: Timestamp::ZERO,
             changes: &(),

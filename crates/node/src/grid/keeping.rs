@@ -144,7 +144,7 @@ impl GridState {
             for (id, value) in &told.sequences {
                 partition.sequences.recover(*id, *value);
             }
-            if self.take_over(partition, shared, last_tick, told).is_err() {
+            if self.take_over(partition, shared, (None, last_tick), told).is_err() {
                 return;
             }
         }

@@ -232,7 +232,7 @@ impl GridNode {
                 activity: Activity::default(),
                 tellings: Tellings::default(),
                 traces: Traces::default(),
-                catalogs: Catalogs::new(Arc::clone(&node.0.answers_held)),
+                catalogs: Catalogs::new(Arc::clone(&node.0.answers_held), &partition.databases),
                 work: Vec::new(),
                 forced: Lsn(0),
                 last_round_us: None,

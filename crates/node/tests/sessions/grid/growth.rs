@@ -508,3 +508,46 @@ fn what_one_node_has_of_a_table_is_recovered_and_verified() {
         assert_eq!((found.tables, found.rows), (1, 30), "{found:?}");
     }
 }
+
+/// The keeper is down, and all others are started again: they know the catalogs that they have heard of, and serve what they have.
+#[test]
+fn nodes_that_start_while_the_keeper_is_down_serve_what_they_have() {
+    for has_checkpoint in [false, true] {
+        let mut sites = Sites::of(3);
+        sites.ask(0, "CREATE TABLE held (id int PRIMARY KEY, v int)");
+        sites.ask(1, "INSERT INTO held SELECT n, n FROM generate_series(1, 30) n");
+        sites.ask(2, "ALTER TABLE held ADD COLUMN note text DEFAULT 'none'");
+        sites.rest();
+        sites.sites[0] = None;
+        for node in [1, 2] {
+            if has_checkpoint {
+                sites.at(node).node.checkpoint().expect("a checkpoint");
+            }
+            sites.at(node).restart();
+        }
+        for (node, other) in [(1, 2), (2, 1)] {
+            let own = &sites.at(node).node;
+            own.set_members((0..3).map(NodeId).collect());
+            own.on_node_down(NodeId(0));
+            own.on_node_up(NodeId(other));
+        }
+        let mut found = [0, 0];
+        for key in 1..=30 {
+            for node in [1, 2] {
+                let told = sites.ask(
+                    node,
+                    &format!("UPDATE held SET v = v + 1 WHERE id = {key} RETURNING v, note"),
+                );
+                found[node - 1] += usize::from(
+                    told.iter()
+                        .any(|told| told.starts_with("D ") && told.ends_with("|none")),
+                );
+                let is_clear = told
+                    .iter()
+                    .all(|told| !told.starts_with('E') || told.contains("57P03 node 0"));
+                assert!(is_clear, "{told:?}");
+            }
+        }
+        assert!(found[0] > 0 && found[0] == found[1], "{found:?}");
+    }
+}

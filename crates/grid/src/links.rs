@@ -16,7 +16,7 @@ mod peer;
 pub use interface::{Action, ConnectionId, Event, Figures, PeerState, PeerStatus, Sent};
 
 use crate::channel::seal::Key;
-use crate::channel::{APPLICANT, Accepting, Dialling, Greeted, Identity, Progress, Refusal};
+use crate::channel::{APPLICANT, Accepting, Dialling, Greeted, Identity, Progress, Refusal, number_of_life};
 use crate::frame::Refused;
 use crate::members::MemberMessage;
 use crate::message::GridMessage;
@@ -95,6 +95,16 @@ impl Links {
         let here = self.identity.node;
         let peer = self.peers.entry(node).or_insert_with(|| Peer::new(here, node, now_us));
         peer.address = address.map(str::to_string);
+    }
+
+    /// A life of the node that was seen before this start: no earlier one is let in any more, nor another of the same number. Changes nothing
+    /// if one has been seen since.
+    pub fn know_life(&mut self, node: NodeId, life: u64) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            if peer.life == 0 {
+                peer.life = life;
+            }
+        }
     }
 
     /// It is no member any more.
@@ -352,7 +362,7 @@ impl Links {
         PeerStatus {
             node,
             address: peer.address.clone(),
-            life: peer.life,
+            life: number_of_life(peer.life),
             state,
             buffered_bytes: current.map_or(0, Connection::buffered_bytes),
             figures,
@@ -392,8 +402,9 @@ impl Links {
             return Ok(());
         }
         let peer = self.peers.get(&node).ok_or(Refusal::Unknown(node))?;
-        if life < peer.life {
-            let seen = peer.life;
+        let (number, seen) = (number_of_life(life), number_of_life(peer.life));
+        if number < seen || (number == seen && life != peer.life) {
+            let life = number;
             return Err(Refusal::OlderLife { node, life, seen });
         }
         let stage_of = |id: Option<ConnectionId>| id.and_then(|id| self.connections.get(&id));
@@ -447,6 +458,9 @@ impl Links {
     }
 
     fn on_refusal(&mut self, id: ConnectionId, refusal: &Refusal, now_us: u64) {
+        if let Refusal::ToldOutdated(why) = refusal {
+            self.events.push_back(Event::Outdated { why: why.clone() });
+        }
         // The other end has given up the channel that there is, or dialled before it came to be: it shows soon.
         if let Refusal::Connected(node) = refusal
             && let Some(up) = self.peers.get(node).and_then(|peer| peer.up)

@@ -146,7 +146,7 @@ impl End {
         self.over = true;
         match &refusal {
             Refusal::PostgresClient => hello::put_postgres_error(out, &refusal),
-            Refusal::NoNode | Refusal::Told(_) => {}
+            Refusal::NoNode | Refusal::Told(_) | Refusal::ToldOutdated(_) => {}
             _ => hello::put_refusal(out, &mut self.seal, &refusal),
         }
         Progress::Refused(refusal)

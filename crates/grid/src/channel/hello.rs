@@ -20,6 +20,8 @@ const REFUSED: u8 = 20;
 /// In a refusal: something is wrong, or both dialled at once.
 const WRONG: u8 = 1;
 const OF_NO_ACCOUNT: u8 = 2;
+/// The node that is refused is an old copy of what was seen.
+const OUTDATED: u8 = 3;
 
 /// What each end says of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,10 +105,10 @@ pub(super) fn read_welcome(body: &[u8]) -> Result<(u16, Card, Key)> {
 
 /// The sentence of a refusal for the other end.
 pub(super) fn put_refusal(out: &mut Vec<u8>, seal: &mut Seal, refusal: &Refusal) {
-    let weight = if refusal.is_of_no_account() {
-        OF_NO_ACCOUNT
-    } else {
-        WRONG
+    let weight = match refusal {
+        Refusal::OlderLife { .. } => OUTDATED,
+        _ if refusal.is_of_no_account() => OF_NO_ACCOUNT,
+        _ => WRONG,
     };
     put_frame(out, seal, &[REFUSED, weight], cut(&refusal.to_string()).as_bytes());
 }
@@ -115,6 +117,7 @@ pub(super) fn put_refusal(out: &mut Vec<u8>, seal: &mut Seal, refusal: &Refusal)
 pub(super) fn refusal_of(kind: u8, body: &[u8], node: NodeId) -> Option<Refusal> {
     match (kind, body) {
         (REFUSED, [OF_NO_ACCOUNT, ..]) => Some(Refusal::Connected(node)),
+        (REFUSED, [OUTDATED, sentence @ ..]) => Some(Refusal::ToldOutdated(sentence_of(sentence))),
         (REFUSED, [_, sentence @ ..]) => Some(Refusal::Told(sentence_of(sentence))),
         (REFUSED, []) => Some(Refusal::Told(String::new())),
         _ => None,

@@ -19,10 +19,28 @@ use std::fmt;
 /// Version 9: joins that go from node to node may be left joins and end in groups. A node of before would take what is said of that in a
 /// step, and behind the steps, for what follows. Version 10: rows may have any number of partners, and a join may be asked for a part of
 /// them; a prepare says where its transaction is to stand; what there is once may be handed over from node to node. Version 11: rows are laid in storage that a transaction has made.
+/// Version 12: a life has a lot.
 pub const VERSIONS: Versions = Versions {
-    lowest: 11,
-    highest: 11,
+    lowest: 12,
+    highest: 12,
 };
+/// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
+const LIFE_BITS: u32 = 40;
+/// With so many bits in the lot a life is no negative number where numbers have a sign.
+const LOT_BITS: u32 = 23;
+
+/// A life as other nodes know it: how many there were before, and a lot. Two lives of one number that are not the same show by that that a
+/// folder was put back, or runs twice.
+pub fn life_with_lot(number: u64, lot: u32) -> u64 {
+    let lot = u64::from(lot) & ((1 << LOT_BITS) - 1);
+    (number & ((1 << LIFE_BITS) - 1)) | lot << LIFE_BITS
+}
+
+/// Which of a node's starts a life is.
+pub fn number_of_life(life: u64) -> u64 {
+    life & ((1 << LIFE_BITS) - 1)
+}
+
 /// A secret has at least so many bytes: who has seen a hello can try secrets as fast as he can compute.
 pub const SECRET_BYTES_MIN: usize = 16;
 /// A hello that is not through after so long is given up: some round trips of the slowest network, and a node that is busy.
@@ -114,7 +132,7 @@ pub struct Identity {
     pub grid: GridId,
     /// Its number there.
     pub node: NodeId,
-    /// Which of its starts this is.
+    /// Which of its starts this is, with a lot ([`life_with_lot`]).
     pub life: u64,
     /// What it shares with the other nodes.
     pub secret: Secret,

@@ -53,7 +53,7 @@ pub enum Refusal {
     WrongSecret(NodeId),
     /// It has the secret and is no member.
     Unknown(NodeId),
-    /// A later life of it has been seen.
+    /// A later life of it has been seen, or another of the same number.
     OlderLife {
         /// Who it is.
         node: NodeId,
@@ -66,6 +66,8 @@ pub enum Refusal {
     Connected(NodeId),
     /// The other end refuses, in its words.
     Told(String),
+    /// The same, since it has seen a life of this node that the folder of this node does not know.
+    ToldOutdated(String),
 }
 
 impl Refusal {
@@ -113,13 +115,16 @@ impl fmt::Display for Refusal {
                 write!(f, "node {} does not have the secret of the node that refuses", node.0)
             }
             Refusal::Unknown(node) => write!(f, "node {} is no member of the grid", node.0),
-            Refusal::OlderLife { node, life, seen } => write!(
-                f,
-                "node {} is in its life {life}, and its life {seen} has been seen: its folder is an old copy, or runs twice",
-                node.0
-            ),
+            Refusal::OlderLife { node, life, seen } => {
+                let another = if life == seen { "another life" } else { "its life" };
+                write!(
+                    f,
+                    "node {} is in its life {life}, and {another} {seen} has been seen: its folder is an old copy, or runs twice",
+                    node.0
+                )
+            }
             Refusal::Connected(node) => write!(f, "node {} has a channel already", node.0),
-            Refusal::Told(sentence) => write!(f, "the other end refuses: {sentence}"),
+            Refusal::Told(sentence) | Refusal::ToldOutdated(sentence) => write!(f, "the other end refuses: {sentence}"),
         }
     }
 }

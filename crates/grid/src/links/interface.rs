@@ -39,7 +39,7 @@ pub enum Event {
     Up {
         /// With whom.
         node: NodeId,
-        /// In which of its lives.
+        /// In which of its lives, with its lot.
         life: u64,
     },
     /// A message has come on the channel that there is.
@@ -48,6 +48,11 @@ pub enum Event {
         from: NodeId,
         /// The message.
         message: GridMessage,
+    },
+    /// Another node has seen a life of this one that its folder does not know: it is an old copy, or runs twice.
+    Outdated {
+        /// What the other says.
+        why: String,
     },
     /// There is no channel any more. What waited for the node is lost.
     Down {

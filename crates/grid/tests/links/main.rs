@@ -6,7 +6,9 @@ use network::Network;
 use proptest::prelude::*;
 use rubato_base::NodeId;
 use rubato_grid::GridMessage;
-use rubato_grid::channel::{APPLICANT, Dialling, Greeted, GridId, Identity, Integrity, Progress, Secret, VERSIONS};
+use rubato_grid::channel::{
+    APPLICANT, Dialling, Greeted, GridId, Identity, Integrity, Progress, Secret, VERSIONS, life_with_lot,
+};
 use rubato_grid::frame::Received;
 use rubato_grid::links::{
     APPLICATION_US, Action, CONNECT_TIME_US, ConnectionId, Event, GREETINGS_MAX, Links, PeerState, SILENT_US, Sent,
@@ -155,6 +157,64 @@ fn a_node_that_was_started_anew_takes_the_place_of_its_former_life_and_not_the_o
     assert!(!network.nodes[0].is_up(NodeId(1)));
     let sentence = "node 1 is in its life 5, and its life 6 has been seen: its folder is an old copy, or runs twice";
     assert!(refusals(&network.events(0)).contains(&sentence));
+}
+
+/// The folder was put back, and counts on where it was: its next life has the number of one that was seen, and another lot. That is known
+/// to a node that was started meanwhile, too; the node that is refused hears why.
+#[test]
+fn another_life_of_the_same_number_is_let_in_no_more() {
+    for is_started_anew in [false, true] {
+        let mut network = network(2);
+        let seen = life_with_lot(6, 11);
+        network.replace(
+            1,
+            links(Identity {
+                life: seen,
+                ..identity(1)
+            }),
+            false,
+        );
+        network.set_peer(1, 0);
+        network.run_us(3_000_000);
+        let life = |event: &Event| match event {
+            Event::Up { life, .. } => Some(*life),
+            _ => None,
+        };
+        assert_eq!(network.events(0).iter().filter_map(life).last(), Some(seen));
+        if is_started_anew {
+            network.replace(0, links(identity(0)), true);
+            network.set_peer(0, 1);
+            network.nodes[0].know_life(NodeId(1), seen);
+        }
+        let copy = life_with_lot(6, 99);
+        network.replace(
+            1,
+            links(Identity {
+                life: copy,
+                ..identity(1)
+            }),
+            true,
+        );
+        network.set_peer(1, 0);
+        network.run_us(3_000_000);
+        assert!(!network.nodes[0].is_up(NodeId(1)));
+        let told = network.events(1);
+        let is_outdated =
+            |event: &Event| matches!(event, Event::Outdated { why } if why.contains("another life 6 has been seen"));
+        assert!(told.iter().any(is_outdated), "{told:?}");
+        // The next life of the folder that goes on is let in.
+        network.replace(
+            1,
+            links(Identity {
+                life: life_with_lot(7, 5),
+                ..identity(1)
+            }),
+            true,
+        );
+        network.set_peer(1, 0);
+        network.run_us(9_000_000);
+        assert!(network.nodes[0].is_up(NodeId(1)));
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! ([`Carrier::take_in`]), runs statements, and has sent what is to be said ([`Carrier::turn`]).
 
 use super::counters::PeerCounters;
-use super::folder::{Place, write_members};
+use super::folder::{Place, write_members, write_outdated};
 use super::names::Names;
 use super::socket::Socket;
 use super::{News, PEER_BYTES_MAX, Peers};
@@ -12,6 +12,7 @@ use crate::worker::port::WorkerPort;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
 use rubato_base::{Error, Lsn, NodeId, SqlState};
+use rubato_grid::channel::number_of_life;
 use rubato_grid::links::{Action, ConnectionId, Event, Links, PeerState, PeerStatus, Sent};
 use rubato_grid::members::{MemberMessage, Members};
 use rubato_node::grid::{GridMessage, GridNode};
@@ -409,7 +410,8 @@ impl Carrier {
             }
             match event {
                 Event::Up { node, life } => {
-                    tracing::info!(node = node.0, life, "connected");
+                    tracing::info!(node = node.0, life = number_of_life(life), "connected");
+                    self.note_life(node, life);
                     self.waiting.remove(&node);
                     self.status_us = 0;
                     self.node.on_node_up(node);
@@ -425,6 +427,12 @@ impl Carrier {
                     Some(node) => tracing::warn!(node = node.0, address, why, "no channel to a node"),
                     None => tracing::warn!(address, why, "a connection to the port of the grid was refused"),
                 },
+                Event::Outdated { why } => {
+                    tracing::error!(why, "this folder is not the node's newest one: it is not used any more");
+                    if let Err(why) = write_outdated(&self.place, &why) {
+                        tracing::error!(why, "that cannot be written down");
+                    }
+                }
                 Event::Message { from, message } => {
                     PeerCounters::add(&self.counters.messages_received, 1);
                     match message {
@@ -437,6 +445,15 @@ impl Carrier {
                 }
                 Event::Applied { connection, message } => self.on_application(connection, message),
             }
+        }
+    }
+
+    /// A life of another node that was not seen before is written down, so that an older one is known as such after a start.
+    fn note_life(&mut self, node: NodeId, life: u64) {
+        if self.place.lives.insert(node, life) != Some(life)
+            && let Err(why) = write_members(&self.place, &self.place.members)
+        {
+            tracing::warn!(why, "the life of a node cannot be written down");
         }
     }
 
@@ -586,6 +603,9 @@ impl Carrier {
         self.node.set_members(members.keys().copied().collect());
         for (node, member) in members.iter().filter(|(node, _)| **node != self.place.node) {
             self.links.set_peer(*node, Some(&member.address), now_us);
+            if let Some(life) = self.place.lives.get(node) {
+                self.links.know_life(*node, *life);
+            }
             if !self.links.is_up(*node) {
                 self.node.on_node_down(*node);
             }

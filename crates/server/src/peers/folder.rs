@@ -5,6 +5,7 @@ use rubato_base::NodeId;
 use rubato_grid::channel::{GridId, Secret};
 use rubato_grid::members::{Applicant, Member, Members};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
@@ -41,6 +42,8 @@ pub(crate) struct Place {
     pub(crate) listen: SocketAddr,
     /// Where the others reach it.
     pub(crate) address: String,
+    /// The last life of each other node that was seen, with its lot.
+    pub(crate) lives: BTreeMap<NodeId, u64>,
 }
 
 /// The file.
@@ -51,6 +54,7 @@ struct File {
     node: Option<u32>,
     grid: Option<String>,
     version: Option<u64>,
+    outdated: Option<String>,
     #[serde(default)]
     members: Vec<FileMember>,
 }
@@ -61,6 +65,7 @@ struct FileMember {
     node: u32,
     address: String,
     applicant: String,
+    life: Option<u64>,
 }
 
 /// The place of the node of a folder: the one that it has, a new grid, or what the grid gives that it joins. `None` for a node alone.
@@ -80,7 +85,8 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
         false => "the nodes of a grid know each other by a secret: give it with --grid-secret-file".to_owned(),
     })?;
     let secret = Secret::new(secret)?;
-    let own = known.as_ref().and_then(|(_, place)| place.as_ref());
+    let lives = known.as_ref().map_or(BTreeMap::new(), |known| known.lives.clone());
+    let own = known.as_ref().and_then(|known| known.place.as_ref());
     if wishes.join.is_some() && own.is_some_and(|(node, _)| *node == Members::FIRST) {
         return Err(format!(
             "the folder {} is that of the node that has begun a grid, which cannot join another: start it without --join",
@@ -103,7 +109,7 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
         None => listen.to_string(),
     };
     let applicant = match &known {
-        Some((applicant, _)) => *applicant,
+        Some(known) => known.applicant,
         None => begin(folder)?,
     };
     if own.is_some_and(|(_, members)| members.members.len() > 1) && !folder.join("log").exists() {
@@ -113,7 +119,7 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
             folder.display()
         ));
     }
-    let (node, members) = match (known.and_then(|(_, place)| place), &wishes.join) {
+    let (node, members) = match (known.and_then(|known| known.place), &wishes.join) {
         (Some(place), _) => place,
         (None, Some(_)) if folder.join("log").exists() => {
             return Err(format!(
@@ -135,6 +141,7 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
         secret,
         listen,
         address,
+        lives,
     };
     write_members(&place, &place.members)?;
     Ok(Some(place))
@@ -161,8 +168,17 @@ fn random() -> Result<[u8; 16], String> {
     Ok(bytes)
 }
 
-/// What was known of a node: what it applied as, and its number with the list.
-type Known = (Applicant, Option<(NodeId, Members)>);
+/// What was known of a node.
+#[derive(Debug)]
+struct Known {
+    /// What it applied as.
+    applicant: Applicant,
+    /// Its number, with the list.
+    place: Option<(NodeId, Members)>,
+    lives: BTreeMap<NodeId, u64>,
+    /// Why the folder is not to be used, if another node has said so.
+    outdated: Option<String>,
+}
 
 fn read(folder: &Path) -> Result<Option<Known>, String> {
     let path = folder.join(FILE);
@@ -172,7 +188,14 @@ fn read(folder: &Path) -> Result<Option<Known>, String> {
         Err(wrong) => return Err(format!("cannot read {}: {wrong}", path.display())),
     };
     let known = parse(&text).map_err(|why| format!("{} is damaged: {why}", path.display()))?;
-    match &known.1 {
+    match &known.place {
+        Some((node, _)) if known.outdated.is_some() => Err(format!(
+            "the folder {} of node {} is not its newest one, as another node has said: {}. Start the node on its newest folder; if that is \
+             lost, what it had is: remove the node from the grid, and join with an empty folder",
+            folder.display(),
+            node.0,
+            known.outdated.as_deref().unwrap_or_default()
+        )),
         Some((node, members)) if !members.members.contains_key(node) => Err(format!(
             "node {} was removed from its grid, and the folder {} is not used any more: another folder can join as another node",
             node.0,
@@ -186,8 +209,15 @@ fn parse(text: &str) -> Result<Known, String> {
     let file: File = toml::from_str(text).map_err(|wrong| wrong.to_string())?;
     let applicant = sixteen(&file.applicant)?;
     let (Some(node), Some(grid), Some(version)) = (file.node, &file.grid, file.version) else {
-        return Ok((applicant, None));
+        return Ok(Known {
+            applicant,
+            place: None,
+            lives: BTreeMap::new(),
+            outdated: file.outdated,
+        });
     };
+    let seen = file.members.iter().map(|member| (NodeId(member.node), member.life));
+    let lives = seen.filter_map(|(node, life)| Some((node, life?))).collect();
     let member = |member: FileMember| {
         let applicant = sixteen(&member.applicant)?;
         let address = member.address;
@@ -199,11 +229,25 @@ fn parse(text: &str) -> Result<Known, String> {
         .map(member)
         .collect::<Result<Vec<_>, String>>()?;
     let members = Members::of_entries(GridId(sixteen(grid)?), version, entries);
-    Ok((applicant, Some((NodeId(node), members))))
+    Ok(Known {
+        applicant,
+        place: Some((NodeId(node), members)),
+        lives,
+        outdated: file.outdated,
+    })
 }
 
-/// Writes a list of members down, durably.
+/// Writes a list of members down, durably, with the lives of them that were seen.
 pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), String> {
+    write_place(place, members, None)
+}
+
+/// Writes down that the folder is not to be used any more, since another node says that it is an old one.
+pub(super) fn write_outdated(place: &Place, why: &str) -> Result<(), String> {
+    write_place(place, &place.members, Some(why))
+}
+
+fn write_place(place: &Place, members: &Members, outdated: Option<&str>) -> Result<(), String> {
     let mut text = format!(
         "# The grid that this node belongs to. Written by rubato.\ngrid = \"{}\"\nnode = {}\napplicant = \"{}\"\nversion = {}\n",
         members.grid,
@@ -211,6 +255,9 @@ pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), Stri
         hexadecimal(&place.applicant),
         members.version
     );
+    if let Some(why) = outdated {
+        let _ = writeln!(text, "outdated = {why:?}");
+    }
     for (node, member) in members.entries() {
         // A string literal of TOML is one of Rust's for what an address may have in it.
         let _ = write!(
@@ -220,6 +267,9 @@ pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), Stri
             member.address,
             hexadecimal(&member.applicant)
         );
+        if let Some(life) = place.lives.get(&node) {
+            let _ = writeln!(text, "life = {life}");
+        }
     }
     write(&place.folder, &text)
 }
@@ -227,6 +277,10 @@ pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), Stri
 /// Replaces the file as a whole: whoever reads it finds the old one or the new one.
 fn write(folder: &Path, text: &str) -> Result<(), String> {
     let (path, beside) = (folder.join(FILE), folder.join("grid.toml.new"));
+    // A full disk does not keep a node from being started whose place is as it was.
+    if fs::read_to_string(&path).is_ok_and(|known| known == text) {
+        return Ok(());
+    }
     let written = || -> std::io::Result<()> {
         let mut file = fs::File::create(&beside)?;
         file.write_all(text.as_bytes())?;
@@ -284,8 +338,44 @@ mod tests {
         let mut members = moved.members.clone();
         members.move_to(Members::FIRST, &moved.address);
         write_members(&moved, &members).unwrap();
-        let (_, again) = read(folder.path()).unwrap().unwrap();
-        assert_eq!(again, Some((Members::FIRST, members)));
+        let again = read(folder.path()).unwrap().unwrap();
+        assert_eq!(again.place, Some((Members::FIRST, members)));
+    }
+
+    #[test]
+    fn what_was_seen_of_others_is_kept_and_a_folder_that_is_not_the_newest_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut place = take_place(folder.path(), wishes()).unwrap().unwrap();
+        let other = Member {
+            address: "127.0.0.1:7002".to_owned(),
+            applicant: [7; 16],
+        };
+        place.members.members.insert(NodeId(1), other);
+        place.lives.insert(NodeId(1), 5 << 40 | 3);
+        write_members(&place, &place.members).unwrap();
+        fs::create_dir(folder.path().join("log")).unwrap();
+        let again = take_place(folder.path(), wishes()).unwrap().unwrap();
+        assert_eq!(again.lives, place.lives);
+        write_outdated(&again, "node 0 is in its life 2, and its life \"3\" has been seen").unwrap();
+        let refused = take_place(folder.path(), wishes()).unwrap_err();
+        assert!(refused.contains("its life \"3\" has been seen"), "{refused}");
+    }
+
+    /// A full disk does not keep a node from being started.
+    #[test]
+    fn a_place_that_is_as_it_was_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        take_place(folder.path(), wishes()).unwrap();
+        let beside = folder.path().join("grid.toml.new");
+        // (Nothing can be written there.)
+        fs::create_dir(&beside).unwrap();
+        take_place(folder.path(), wishes()).unwrap();
+        let moved = GridWishes {
+            address: Some("elsewhere:1".to_owned()),
+            ..wishes()
+        };
+        let place = take_place(folder.path(), moved).unwrap().unwrap();
+        assert!(write_outdated(&place, "why").is_err());
     }
 
     #[test]

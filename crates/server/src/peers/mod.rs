@@ -20,7 +20,7 @@ use crate::metrics::MetricsSource;
 use crate::worker::port::WorkerPort;
 use counters::PeerCounters;
 use mio::net::TcpListener;
-use rubato_grid::channel::Identity;
+use rubato_grid::channel::{Identity, life_with_lot};
 use rubato_grid::links::Links;
 use rubato_node::grid::GridNode;
 use rubato_stages::worker::Wake;
@@ -79,10 +79,12 @@ impl Peers {
         let system = |wrong: io::Error| format!("cannot speak with other nodes: {wrong}");
         // Nobody may hear of a life that the log does not know.
         node.force().map_err(|error| error.message().to_owned())?;
+        let mut lot = [0; 4];
+        getrandom::fill(&mut lot).map_err(|wrong| format!("no random numbers: {wrong}"))?;
         let identity = Identity {
             grid: place.members.grid,
             node: place.node,
-            life: node.life(),
+            life: life_with_lot(node.life(), u32::from_le_bytes(lot)),
             secret: place.secret.clone(),
             integrity: rubato_grid::channel::Integrity::Codes,
             versions: rubato_grid::channel::VERSIONS,

@@ -237,6 +237,7 @@ impl GridNode {
                 forced: Lsn(0),
                 last_round_us: None,
                 removed: BTreeSet::new(),
+                is_removed: false,
                 refused: 0,
             },
         ));
@@ -366,6 +367,14 @@ impl GridNode {
             state.note_keeper();
         });
         self.note_others();
+    }
+
+    /// The node is no member any more: whoever asks it is told so.
+    pub fn on_removed(&self) {
+        self.drive(|state, _| {
+            state.is_removed = true;
+            state.sessions.give_up();
+        });
     }
 
     fn note_others(&self) {

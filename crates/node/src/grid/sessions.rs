@@ -210,7 +210,9 @@ impl GridDesk for GridShared {
 
     fn call(&self, session: SessionId, to: NodeId, call: Call) -> Result<()> {
         self.news.store(true, Ordering::Release);
-        self.state.lock().call(session, to, call)
+        let mut state = self.state.lock();
+        state.check_member()?;
+        state.call(session, to, call)
     }
 
     fn take_answer(&self, session: SessionId) -> Option<Answer> {
@@ -255,6 +257,7 @@ impl GridDesk for GridShared {
 
     fn take_tick(&self, session: SessionId, ticket: &mut Option<u64>) -> Result<Option<Timestamp>> {
         let state = &mut *self.state.lock();
+        state.check_member()?;
         if let Some(number) = *ticket {
             if state.sessions.waiting.contains_key(&number) {
                 return Ok(None);

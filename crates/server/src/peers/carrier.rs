@@ -561,6 +561,7 @@ impl Carrier {
             let why = "this node was removed from its grid";
             tracing::error!("{why}: it serves nobody any more, and its folder is not used again");
             self.links.stop(why);
+            self.node.on_removed();
             return Ok(());
         }
         self.set_members();

@@ -465,6 +465,24 @@ fn a_node_without_rows_is_removed_and_new_tables_do_not_come_to_lie_on_it() {
         }
     }
     assert!(sites.at(0).node.figures().refused > refused);
+    // It knows that, and says so to whoever asks it: at once.
+    gone.node.on_removed();
+    for sql in [
+        "SELECT count(*) FROM accounts",
+        "CREATE TABLE made (id int)",
+        "ALTER GRID REMOVE NODE 2",
+        "BEGIN; SELECT 1 FROM accounts",
+    ] {
+        gone.send(sql);
+        for _ in 0..8 {
+            gone.node.on_wake();
+            gone.settle();
+            gone.turn();
+        }
+        let told = gone.said();
+        let is_told = |told: &String| told.starts_with("E 57P03 node 1 was removed from its grid");
+        assert!(told.iter().any(is_told), "{sql}: {told:?}");
+    }
 }
 
 #[test]

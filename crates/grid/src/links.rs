@@ -100,10 +100,8 @@ impl Links {
     /// A life of the node that was seen before this start: no earlier one is let in any more, nor another of the same number. Changes nothing
     /// if one has been seen since.
     pub fn know_life(&mut self, node: NodeId, life: u64) {
-        if let Some(peer) = self.peers.get_mut(&node) {
-            if peer.life == 0 {
-                peer.life = life;
-            }
+        if let Some(peer) = self.peers.get_mut(&node).filter(|peer| peer.life == 0) {
+            peer.life = life;
         }
     }
 

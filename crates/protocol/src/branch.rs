@@ -15,7 +15,6 @@ use crate::table::{RECOVERED_LSN, Slot, Table};
 use crate::transaction::{ReadRecord, Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId};
 use rubato_formula::RowBounds;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// Changes that are looked through to know whether a branch follows anybody.
@@ -505,15 +504,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             unreachable!("checked by the caller")
         };
-        let queued: BTreeSet<(TableId, Slot)> = t.queued.iter().copied().collect();
-        let reads = t.reads.iter().map(|read| ((read.table, read.slot), &read.key));
-        let keys: BTreeMap<(TableId, Slot), &Key> = reads.filter(|(place, _)| queued.contains(place)).collect();
-        let place = |(table, slot): &(TableId, Slot)| {
-            let held = self.tables.get(table.0 as usize)?.as_ref()?;
-            let ordered = held.item(*slot).intent(transaction)?.read();
-            Some((*table, (*keys.get(&(*table, *slot))?).clone(), ordered))
-        };
-        let places: Vec<(TableId, Key, ColumnSet)> = t.queued.iter().filter_map(place).collect();
+        let places = self.queued_places(t);
         let record = PrepareRecord {
             transaction: global,
             floor,

@@ -15,9 +15,11 @@ use crate::read::{note_read, visible};
 use crate::rules::{Rule, is_kept};
 use crate::table::Slot;
 use crate::tail::Tail;
+use crate::transaction::Transaction;
 use rubato_base::{ColumnSet, Error, Key, Row, TableId, TransactionId};
 use smallvec::SmallVec;
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands before a read-to-write.
 enum Before {
@@ -190,6 +192,19 @@ impl FormulaDatabase {
                 owner.followers.push(transaction);
             }
         }
+    }
+
+    /// The items on which a transaction stands in the queue, with the columns that it has read there.
+    pub(crate) fn queued_places(&self, t: &Transaction) -> Vec<(TableId, Key, ColumnSet)> {
+        let queued: BTreeSet<(TableId, Slot)> = t.queued.iter().copied().collect();
+        let reads = t.reads.iter().map(|read| ((read.table, read.slot), &read.key));
+        let keys: BTreeMap<(TableId, Slot), &Key> = reads.filter(|(place, _)| queued.contains(place)).collect();
+        let place = |(table, slot): &(TableId, Slot)| {
+            let held = self.tables.get(table.0 as usize)?.as_ref()?;
+            let ordered = held.item(*slot).intent(t.id)?.read();
+            Some((*table, (*keys.get(&(*table, *slot))?).clone(), ordered))
+        };
+        t.queued.iter().filter_map(place).collect()
     }
 }
 

@@ -223,6 +223,8 @@ pub struct Call {
     pub in_block: bool,
     /// The text that begins the transaction before the statement is run.
     pub begin: Option<String>,
+    /// Whether the statement only reads: nothing is in doubt if its answer is lost.
+    pub only_reads: bool,
     /// The schema of the session's temporary relations, as the keeper has called it.
     pub temporary: Option<SchemaId>,
     /// Where the statement belongs, if it is traced.

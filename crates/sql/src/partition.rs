@@ -455,7 +455,7 @@ impl Attachment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rubato_base::NodeId;
+    use rubato_base::{NodeId, Timestamp};
 
     #[test]
     fn attachments_round_trip() {
@@ -481,6 +481,11 @@ mod tests {
                 version_base: 5 << 32,
                 next_id: 20_001,
             }),
+            heard: Some(Heard {
+                version: 7 << 32,
+                last_tick: Timestamp(9 << 16),
+                catalogs: vec![(DatabaseId::RUBATO, 4)],
+            }),
         };
         let back = Attachment::decode(&attachment.encode()).unwrap();
         assert_eq!(
@@ -491,6 +496,7 @@ mod tests {
         assert_eq!(ids, [DatabaseId(20_000), DatabaseId::RUBATO]);
         assert_eq!(back.outcomes, attachment.outcomes);
         assert_eq!((back.derived, back.keeping), (attachment.derived, attachment.keeping));
+        assert_eq!(back.heard, attachment.heard);
         let plain = Attachment::decode(&Attachment::default().encode()).unwrap();
         assert!(plain.outcomes.is_none() && plain.keeping.is_none() && plain.catalogs.is_empty());
         // What concerns the first database alone is as it was when there was no other.

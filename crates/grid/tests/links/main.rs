@@ -180,7 +180,7 @@ fn another_life_of_the_same_number_is_let_in_no_more() {
             Event::Up { life, .. } => Some(*life),
             _ => None,
         };
-        assert_eq!(network.events(0).iter().filter_map(life).last(), Some(seen));
+        assert_eq!(network.events(0).iter().rev().find_map(life), Some(seen));
         if is_started_anew {
             network.replace(0, links(identity(0)), true);
             network.set_peer(0, 1);

@@ -130,7 +130,7 @@ impl GridState {
         calling.awaits = Some(to);
         calling.in_block = call.in_block || call.begin.is_some();
         let commits = matches!(&call.run, Run::Text(text) if text == "COMMIT");
-        calling.may_commit = commits || !calling.in_block;
+        calling.may_commit = commits || !(calling.in_block || call.only_reads);
         let known = calling.told.insert(to, Arc::clone(&call.settings));
         let is_news = known.is_none_or(|known| known != call.settings);
         let settings = is_news.then(|| call.settings.to_vec());

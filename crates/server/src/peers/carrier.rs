@@ -52,6 +52,8 @@ pub(crate) struct Carrier {
     links: Links,
     node: GridNode,
     place: Place,
+    /// Another node has said that the folder is an old one.
+    is_outdated: bool,
     sockets: BTreeMap<ConnectionId, Socket>,
     names: Names,
     /// What found no room, or has to stay in order behind that: nobody would say it again.
@@ -94,6 +96,7 @@ impl Carrier {
             links,
             node,
             place,
+            is_outdated: false,
             sockets: BTreeMap::new(),
             names: Names::default(),
             waiting: BTreeMap::new(),
@@ -427,7 +430,10 @@ impl Carrier {
                     Some(node) => tracing::warn!(node = node.0, address, why, "no channel to a node"),
                     None => tracing::warn!(address, why, "a connection to the port of the grid was refused"),
                 },
+                // (It is told at each attempt.)
+                Event::Outdated { .. } if self.is_outdated => {}
                 Event::Outdated { why } => {
+                    self.is_outdated = true;
                     tracing::error!(why, "this folder is not the node's newest one: it is not used any more");
                     if let Err(why) = write_outdated(&self.place, &why) {
                         tracing::error!(why, "that cannot be written down");

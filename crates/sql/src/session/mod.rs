@@ -208,6 +208,11 @@ impl Current {
         }
     }
 
+    /// Whether it is planned, and cannot write.
+    fn only_reads(&self) -> bool {
+        matches!(&self.statement, Statement::Planned(plan) if plan.read_only)
+    }
+
     /// Whether it is what EXECUTE of a script runs, or what is run again: its parameters stand in its text as `$n`.
     fn is_executed(&self) -> bool {
         self.is_prepared && self.portal().is_none()

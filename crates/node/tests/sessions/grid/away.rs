@@ -183,6 +183,14 @@ fn what_is_lost_with_a_node_is_told() {
     sites[0].turn();
     let told = sites[0].said();
     assert!(told[0].starts_with("E 08007"), "{told:?}");
+    // One that only reads has not.
+    sites[0].node.on_node_up(NodeId(1));
+    sites[0].send("SELECT v FROM t WHERE id = 1");
+    sites[0].node.on_wake();
+    sites[0].node.on_node_down(NodeId(1));
+    sites[0].turn();
+    let told = sites[0].said();
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
     // Nothing is sent to a node that cannot be reached.
     let told = ask(&mut sites, "UPDATE t SET v = v + 1 WHERE id = 1");
     assert!(told[0].starts_with("E 57P03"), "{told:?}");

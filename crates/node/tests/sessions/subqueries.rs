@@ -218,3 +218,13 @@ fn a_table_is_made_of_a_query() {
     );
     assert!(said.iter().any(|line| line == "C SELECT 4000"), "{said:?}");
 }
+
+/// Literals of a text are parameters of its plan: those of two places are the same key nevertheless.
+#[test]
+fn keys_of_grouping_sets_are_known_by_their_literals() {
+    let mut world = filled(1);
+    let sql = "select n, n + 1 as c, count(*) from t group by grouping sets ((n), (n + 1)) order by 1, 2";
+    assert_eq!(world.rows(0, sql), ["0||4000", "|1|4000"]);
+    let sql = "select n + 1, n + 2, count(*) from t group by rollup (n + 1, n + 2) order by 1, 2";
+    assert_eq!(world.rows(0, sql), ["1|2|4000", "1||4000", "||4000"]);
+}

@@ -62,6 +62,11 @@ impl<'a> Grouping<'a> {
         !table.primary_key.is_empty() && table.primary_key.iter().all(is_key)
     }
 
+    /// What is grouped by, each once.
+    pub fn keys(&self) -> &[Expr] {
+        &self.keys
+    }
+
     /// `expr` over the group's tuple: keys first, then aggregates. 42803 if it reads a column that has no single value in a group.
     pub fn rewrite(&self, expr: &mut Expr) -> Result<()> {
         if let Some(key) = self.keys.iter().position(|key| key == expr) {

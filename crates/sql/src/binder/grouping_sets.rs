@@ -251,7 +251,7 @@ impl Context<'_> {
         let grouping = Grouping::new(self, own.scope, grouped);
         let rewritten = |expr: &Expr| -> Result<Expr> {
             let mut expr = expr.clone();
-            without_keys(&mut expr, &others);
+            without_keys(&mut expr, (&others, grouping.keys()));
             self.set_groupings(&mut expr, &own.groupings, keys, set)?;
             grouping.rewrite(&mut expr)?;
             Ok(expr)
@@ -284,8 +284,11 @@ impl Context<'_> {
     }
 }
 
-/// Keys that are not in the set are NULL.
-fn without_keys(expr: &mut Expr, others: &[&Expr]) {
+/// Keys that are not in the set are NULL, but not within those that are.
+fn without_keys(expr: &mut Expr, (others, grouped): (&[&Expr], &[Expr])) {
+    if grouped.contains(expr) {
+        return;
+    }
     if others.iter().any(|other| *other == expr) {
         *expr = Expr::Literal(Value::Null);
         return;
@@ -293,5 +296,5 @@ fn without_keys(expr: &mut Expr, others: &[&Expr]) {
     if matches!(expr, Expr::Column(column) if *column >= AGGREGATE_BASE) {
         return;
     }
-    expr.for_each_child_mut(&mut |child| without_keys(child, others));
+    expr.for_each_child_mut(&mut |child| without_keys(child, (others, grouped)));
 }

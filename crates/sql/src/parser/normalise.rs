@@ -228,6 +228,10 @@ impl<'a> Pass<'a> {
             return None;
         }
         let word = token.text(self.sql);
+        // Which keys a set has is told by their expressions, literals too.
+        if self.positional && SETS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)) {
+            return None;
+        }
         let starts_expression = STARTS_EXPRESSION
             .iter()
             .any(|keyword| word.eq_ignore_ascii_case(keyword));
@@ -383,6 +387,9 @@ const TYPES_WITH_MODIFIER: [&str; 8] = [
     "varchar",
     "char",
 ];
+
+/// Keywords of GROUP BY that name sets of keys.
+const SETS: [&str; 3] = ["sets", "rollup", "cube"];
 
 /// Keywords that end ORDER BY and GROUP BY.
 const ENDS_POSITIONS: [&str; 7] = ["having", "limit", "offset", "fetch", "for", "returning", "window"];

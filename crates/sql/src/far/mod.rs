@@ -16,6 +16,7 @@ mod later;
 mod laying;
 mod line;
 mod moving;
+mod pages;
 mod relay;
 mod seen;
 mod walk;

@@ -1,13 +1,11 @@
 //! What a statement has come upon on other nodes, for as long as it may ask again.
 
+use super::pages::{Pages, Piece};
 use super::walk::Passage;
-use rubato_base::{ColumnSet, Error, Key, NodeId, Row, SqlState, TableId};
-use rubato_protocol::grid::{Answer, EntriesRead, Operation, Sieve};
+use rubato_base::{Error, Key, NodeId, Row, SqlState, TableId};
+use rubato_protocol::grid::{Answer, EntriesRead, Operation};
 use rubato_protocol::{KeyRange, Outcome, Stop};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::Arc;
 
 /// Bytes of what was come upon before the last wait that are kept.
 const KEPT_BYTES: usize = 4 << 20;
@@ -24,45 +22,11 @@ struct Point {
     turn: u64,
 }
 
-struct Page {
-    range: KeyRange,
-    reverse: bool,
-    columns: Option<ColumnSet>,
-    sieve: Sieve,
-    content: Option<Result<Rows, Error>>,
-    bytes: usize,
-    turn: u64,
-}
-
-impl Page {
-    /// Whether it is what was asked for.
-    fn is_asked(&self, operation: &Operation) -> bool {
-        matches!(operation, Operation::Page { range, reverse, columns, sieve, .. }
-            if (&self.range, self.reverse, self.columns) == (range, *reverse, *columns) && self.sieve == *sieve)
-    }
-}
-
-#[derive(Clone)]
-struct Rows {
-    rows: Arc<[(Key, Row)]>,
-    /// The last key that was looked at; `None`: there are no more.
-    reached: Option<Key>,
-}
-
-/// Rows of one node, in the order of a scan.
-pub(super) struct Piece {
-    pub(super) rows: Arc<[(Key, Row)]>,
-    /// Those before are not in the range.
-    pub(super) next: usize,
-    /// The last key that was looked at; `None`: there are no more.
-    pub(super) reached: Option<Key>,
-}
-
 /// The answers of reads.
 #[derive(Default)]
 pub(super) struct Seen {
     points: BTreeMap<Place, Point>,
-    pages: BTreeMap<(NodeId, TableId), Vec<Page>>,
+    pages: BTreeMap<(NodeId, TableId), Pages>,
     /// What nodes make of their rows.
     groups: BTreeMap<(NodeId, TableId), BTreeMap<Key, Point>>,
     /// Pages that were asked for, by storage.
@@ -81,15 +45,13 @@ impl Seen {
             let before = self.turn - 1;
             self.points
                 .retain(|_, point| point.answer.is_none() || point.turn >= before);
-            for pages in self.pages.values_mut() {
-                pages.retain(|page| page.content.is_none() || page.turn >= before);
-            }
+            self.pages.values_mut().for_each(|pages| pages.forget_before(before));
             for groups in self.groups.values_mut() {
                 groups.retain(|_, point| point.answer.is_none() || point.turn >= before);
             }
             let groups = self.groups.values().flat_map(BTreeMap::values);
             let points = self.points.values().chain(groups).map(|point| point.bytes);
-            let pages = self.pages.values().flatten().map(|page| page.bytes);
+            let pages = self.pages.values().map(Pages::bytes);
             self.bytes = points.chain(pages).sum();
         }
     }
@@ -120,32 +82,13 @@ impl Seen {
 
     /// Whether the operation is still to be asked for; from now on it is not.
     pub(super) fn expect(&mut self, node: NodeId, operation: &Operation) -> bool {
-        if let Operation::Page {
-            table,
-            range,
-            reverse,
-            columns,
-            sieve,
-            ..
-        } = operation
-        {
+        if let Operation::Page { table, .. } = operation {
             let pages = self.pages.entry((node, *table)).or_default();
-            if pages
-                .iter()
-                .any(|page| page.content.is_none() && page.is_asked(operation))
-            {
+            if pages.is_expected(operation) {
                 return false;
             }
             *self.pages_asked.entry((node, *table)).or_default() += 1;
-            pages.push(Page {
-                range: range.clone(),
-                reverse: *reverse,
-                columns: *columns,
-                sieve: sieve.clone(),
-                content: None,
-                bytes: 0,
-                turn: self.turn,
-            });
+            pages.expect(operation, self.turn);
             return true;
         }
         if let Operation::Entries { read } = operation {
@@ -199,23 +142,9 @@ impl Seen {
         let bytes = bytes_of(&answer);
         if let Operation::Page { table, .. } = operation {
             let pages = self.pages.entry((node, *table)).or_default();
-            let is_asked = |page: &&mut Page| page.content.is_none() && page.is_asked(operation);
-            // One that was forgotten meanwhile is asked for again.
-            let Some(page) = pages.iter_mut().find(is_asked) else {
-                return;
-            };
-            page.bytes = bytes;
-            page.content = Some(match answer {
-                Answer::Page { rows, reached } => Ok(Rows {
-                    rows: rows.into(),
-                    reached,
-                }),
-                Answer::Failed(error) => Err(error),
-                other => Err(Error::internal(format!(
-                    "another node answered with no page: {other:?}"
-                ))),
-            });
-            self.bytes += bytes;
+            if pages.on_answer(operation, answer, bytes) {
+                self.bytes += bytes;
+            }
             return;
         }
         if let Some(point) = self.point(node, operation) {
@@ -249,34 +178,10 @@ impl Seen {
         how: Passage<'_>,
     ) -> Outcome<Option<Piece>> {
         self.check()?;
-        let Some(pages) = self.pages.get_mut(&(node, table)) else {
-            return Ok(None);
-        };
-        for at in 0..pages.len() {
-            let page = &mut pages[at];
-            let reverse = how.reverse;
-            if page.reverse != reverse
-                || !page.sieve.serves(how.sieve)
-                || !has_columns(page.columns, how.columns)
-                || !begins_before(&page.range, range, reverse)
-            {
-                continue;
-            }
-            let Some(content) = &page.content else { continue };
-            let rows = match content {
-                Ok(rows) => rows.clone(),
-                Err(error) => {
-                    let error = error.clone();
-                    pages.remove(at);
-                    return Err(Stop::Fail(error));
-                }
-            };
-            if let Some(piece) = piece_of(rows, range, reverse, &page.range) {
-                page.turn = self.turn;
-                return Ok(Some(piece));
-            }
+        match self.pages.get_mut(&(node, table)) {
+            Some(pages) => pages.piece(range, how, self.turn),
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// The row is changed: what was read of it, and of what is around it, is not what there is.
@@ -354,87 +259,5 @@ fn bytes_of(answer: &Answer) -> usize {
             EACH + bytes.sum::<usize>()
         }
         _ => EACH,
-    }
-}
-
-fn has_columns(page: Option<ColumnSet>, wanted: Option<ColumnSet>) -> bool {
-    match (page, wanted) {
-        (Some(page), Some(wanted)) => page.union(wanted) == page,
-        (None, None) => true,
-        _ => false,
-    }
-}
-
-/// Whether a page of `page` has what comes first in `range`, as far as its beginning goes.
-fn begins_before(page: &KeyRange, range: &KeyRange, reverse: bool) -> bool {
-    match reverse {
-        false => lower(&page.from, &range.from) != Ordering::Greater,
-        true => upper(&page.to, &range.to) != Ordering::Less,
-    }
-}
-
-/// Lower ends in order.
-fn lower(one: &Bound<Key>, other: &Bound<Key>) -> Ordering {
-    let place = |bound: &Bound<Key>| match bound {
-        Bound::Unbounded => None,
-        Bound::Included(key) => Some((key.clone(), 0)),
-        Bound::Excluded(key) => Some((key.clone(), 1)),
-    };
-    place(one).cmp(&place(other))
-}
-
-/// Upper ends in order.
-fn upper(one: &Bound<Key>, other: &Bound<Key>) -> Ordering {
-    let place = |bound: &Bound<Key>| match bound {
-        Bound::Unbounded => (1, None),
-        Bound::Included(key) => (0, Some((key.clone(), 1))),
-        Bound::Excluded(key) => (0, Some((key.clone(), 0))),
-    };
-    place(one).cmp(&place(other))
-}
-
-/// What a page that begins before the range has of it; `None` if the page ends before.
-fn piece_of(page: Rows, range: &KeyRange, reverse: bool, asked: &KeyRange) -> Option<Piece> {
-    let next = page.rows.partition_point(|(key, _)| !is_reached(range, key, reverse));
-    let ends_behind = match reverse {
-        false => upper(&asked.to, &range.to) != Ordering::Less,
-        true => lower(&asked.from, &range.from) != Ordering::Greater,
-    };
-    let reached = match page.reached {
-        None if ends_behind => None,
-        // It has nothing behind what was asked for, whatever there is.
-        None => Some(page.rows.last()?.0.clone()),
-        reached => reached,
-    };
-    // One that is not the last may have nothing of the range because it ends before it.
-    if reached.as_ref().is_some_and(|key| !is_reached(range, key, reverse)) {
-        return None;
-    }
-    Some(Piece {
-        rows: page.rows,
-        next,
-        reached,
-    })
-}
-
-/// Whether a scan of the range has come to the key.
-fn is_reached(range: &KeyRange, key: &Key, reverse: bool) -> bool {
-    match (reverse, &range.from, &range.to) {
-        (false, Bound::Included(from), _) => key >= from,
-        (false, Bound::Excluded(from), _) => key > from,
-        (true, _, Bound::Included(to)) => key <= to,
-        (true, _, Bound::Excluded(to)) => key < to,
-        _ => true,
-    }
-}
-
-/// Whether a scan of the range has left it at the key.
-pub(super) fn is_left(range: &KeyRange, key: &Key, reverse: bool) -> bool {
-    match (reverse, &range.from, &range.to) {
-        (false, _, Bound::Included(to)) => key > to,
-        (false, _, Bound::Excluded(to)) => key >= to,
-        (true, Bound::Included(from), _) => key < from,
-        (true, Bound::Excluded(from), _) => key <= from,
-        _ => false,
     }
 }

@@ -1,7 +1,7 @@
 //! Scans over the rows of several nodes, in the order of their keys.
 
 use super::conversation::{FarRows, wait_for};
-use super::seen::{Piece, is_left};
+use super::pages::{Piece, is_left};
 use rubato_base::{ColumnSet, Key, NodeId, Row, RowRef, TableId, TransactionId};
 use rubato_protocol::grid::{Answer, EntriesRead, Operation, RowKey, Sieve};
 use rubato_protocol::{FormulaDatabase, KeyRange, Outcome, ScanEnd, Stop};

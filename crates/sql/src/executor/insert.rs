@@ -124,16 +124,15 @@ impl InsertRun {
 
     /// Inserts what was collected.
     fn apply(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
-        while let Some(values) = self.collected.pop_front() {
+        while !self.collected.is_empty() {
             if context.is_spent() {
-                self.collected.push_front(values);
                 return Ok(false);
             }
-            let outcome = context.whole_row(|context| self.place(plan, &values, false, context));
-            if outcome.is_err() {
-                self.collected.push_front(values);
-            }
-            outcome?;
+            context.row_in_turn(|context, turn| {
+                let values = self.collected.get(turn.distance())?.clone();
+                self.place_in_turn(plan, &values, (turn, false), context)
+            })?;
+            self.collected.pop_front();
         }
         self.effects.settle(context)
     }
@@ -200,7 +199,7 @@ impl InsertRun {
                     }
                     None => context.row_in_turn(|context, turn| {
                         let tuple = self.source.tuples.get(turn.distance())?.clone();
-                        self.place_in_turn(plan, &tuple, turn, context)
+                        self.place_in_turn(plan, &tuple, (turn, true), context)
                     })?,
                 }
                 self.source.tuples.pop_front();
@@ -233,7 +232,7 @@ impl InsertRun {
         } else {
             context.row_in_turn(|context, turn| {
                 let Some(behind) = turn.distance().checked_sub(1) else {
-                    return self.place_in_turn(plan, &values, turn, context);
+                    return self.place_in_turn(plan, &values, (turn, true), context);
                 };
                 if pass != Pass::Whole {
                     return None;
@@ -245,7 +244,7 @@ impl InsertRun {
                     self.waiting.push_back(evaluated);
                 }
                 let values = self.waiting.get(behind)?.clone();
-                self.place_in_turn(plan, &values, turn, context)
+                self.place_in_turn(plan, &values, (turn, true), context)
             })
         };
         if matches!(outcome, Err(Stop::Wait(_))) {
@@ -257,22 +256,22 @@ impl InsertRun {
         outcome
     }
 
-    /// Inserts the row of a turn; on trial it leaves no trace in the run.
+    /// Inserts the row of a turn, and evaluates RETURNING if it `tells`; on trial it leaves no trace in the run.
     fn place_in_turn(
         &mut self,
         plan: &InsertPlan,
         values: &[Value],
-        turn: Turn,
+        (turn, tells): (Turn, bool),
         context: &mut ExecutionContext<'_>,
     ) -> Option<Outcome<()>> {
         match turn {
-            Turn::Own => Some(self.place(plan, values, true, context)),
+            Turn::Own => Some(self.place(plan, values, tells, context)),
             Turn::Prepared(_) => Some(Ok(())),
             Turn::Trial(_) => {
                 let written = std::mem::take(&mut self.written);
                 let effects = std::mem::take(&mut self.effects);
                 let resolver = std::mem::replace(&mut self.resolver, resolver(plan));
-                let outcome = self.place(plan, values, true, context);
+                let outcome = self.place(plan, values, tells, context);
                 (self.written, self.effects, self.resolver) = (written, effects, resolver);
                 Some(outcome)
             }

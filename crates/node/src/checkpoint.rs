@@ -14,7 +14,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Lsn, Result, TableId, Timestamp};
 use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
-use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases, Heard, Keeping};
+use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases, Keeping};
 use rubato_sql::outcomes::OutcomeRecord;
 use rubato_sql::partition::{Attachment, Partition};
 use rubato_storage::{Batch, Store};
@@ -107,7 +107,7 @@ impl Mark {
             return Err(damaged("a checkpoint without a catalog"));
         }
         let databases = with_attached(&Databases::default(), rest.databases, rest.catalogs, rest.keeping);
-        let databases = with_heard(databases, rest.heard);
+        let databases = databases.with_heard(rest.heard);
         Ok(Mark {
             log_start,
             clock,
@@ -122,14 +122,6 @@ impl Mark {
     pub(crate) fn read(store: &dyn Store) -> Result<Option<Mark>> {
         let bytes = store.get(MARK_TABLE, MARK_KEY).map_err(|error| store_error(&error))?;
         bytes.map(|bytes| Mark::decode(&bytes)).transpose()
-    }
-}
-
-/// The databases with what the node has heard of them, if it has.
-pub(crate) fn with_heard(databases: Databases, heard: Option<Heard>) -> Databases {
-    match heard {
-        Some(heard) => databases.with_heard(heard),
-        None => databases,
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod definitions;
 
-use crate::checkpoint::{MARK_TABLE, Mark, spill, with_attached, with_heard};
+use crate::checkpoint::{MARK_TABLE, Mark, spill, with_attached};
 use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
 use crate::laying::Laying;
@@ -354,7 +354,7 @@ impl<'a> Recovery<'a> {
             attachment.catalogs,
             attachment.keeping,
         );
-        let databases = with_heard(databases, attachment.heard);
+        let databases = databases.with_heard(attachment.heard);
         self.change_to(databases, cts, attachment.derived)
     }
 

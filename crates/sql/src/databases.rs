@@ -198,10 +198,12 @@ impl Databases {
         changed
     }
 
-    /// The same with what was heard last.
-    pub fn with_heard(&self, heard: Heard) -> Databases {
-        let heard = Some(Arc::new(heard));
-        Databases { heard, ..self.clone() }
+    /// The same with what was heard last, if that is said.
+    pub fn with_heard(mut self, heard: Option<Heard>) -> Databases {
+        if let Some(heard) = heard {
+            self.heard = Some(Arc::new(heard));
+        }
+        self
     }
 
     /// What was heard last, if that was ever heard.

@@ -7,7 +7,7 @@
 use super::GridMessage;
 use super::state::GridState;
 use crate::attached::{all_of, changed_tables, leave, tables, with_newer};
-use crate::checkpoint::{with_attached, with_heard};
+use crate::checkpoint::with_attached;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp};
 use rubato_grid::agreement::AgreementMessage;
@@ -381,7 +381,7 @@ impl GridState {
             .retain(|(database, own)| partition.databases.catalog(*database).version <= own.version);
         let content = told.encode();
         let databases = with_attached(&partition.databases, told.databases, told.catalogs, told.keeping);
-        let databases = with_heard(databases, told.heard);
+        let databases = databases.with_heard(told.heard);
         partition.log.append(&CommitRecord {
             cts: Timestamp::ZERO,
             changes: &(),

@@ -119,7 +119,7 @@ impl Ahead {
             return None;
         }
         (self.rows, self.began, self.bytes) = (self.rows_max, began, 0);
-        (self.can_be_undone, self.must_be_undone, self.is_checked) = (true, false, false);
+        (self.can_be_undone, self.must_be_undone) = (true, false);
         Some(self.rows)
     }
 

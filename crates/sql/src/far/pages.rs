@@ -17,7 +17,6 @@ type End = (u8, Option<(Key, u8)>);
 /// A part of a range that was asked for.
 struct Page {
     range: KeyRange,
-    reverse: bool,
     columns: Option<ColumnSet>,
     sieve: Sieve,
     content: Option<Result<Rows, Error>>,
@@ -26,10 +25,10 @@ struct Page {
 }
 
 impl Page {
-    /// Whether it is what was asked for.
+    /// Whether it is what was asked for, in its direction.
     fn is_asked(&self, operation: &Operation) -> bool {
-        matches!(operation, Operation::Page { range, reverse, columns, sieve, .. }
-            if (&self.range, self.reverse, self.columns) == (range, *reverse, *columns) && self.sieve == *sieve)
+        matches!(operation, Operation::Page { range, columns, sieve, .. }
+            if (&self.range, self.columns) == (range, *columns) && self.sieve == *sieve)
     }
 }
 
@@ -94,7 +93,6 @@ impl Pages {
         };
         let page = Page {
             range: range.clone(),
-            reverse: *reverse,
             columns: *columns,
             sieve: sieve.clone(),
             content: None,

@@ -15,9 +15,7 @@ fn made() -> [Site; 2] {
 
 /// In a block that has begun on node 0: what is said, and how many messages that took.
 fn asked(sites: &mut [Site; 2], sql: &str) -> (Vec<String>, u64) {
-    sites[0].send(sql);
-    let messages = messages_of_work(sites);
-    (sites[0].said(), messages)
+    counted(0, sites, sql)
 }
 
 #[test]

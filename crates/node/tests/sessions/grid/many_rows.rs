@@ -18,12 +18,6 @@ fn orders(rows: usize) -> [Site; 2] {
     sites
 }
 
-fn counted(node: usize, sites: &mut [Site; 2], sql: &str) -> (Vec<String>, u64) {
-    sites[node].send(sql);
-    let messages = messages_of_work(sites);
-    (sites[node].said(), messages)
-}
-
 const SUM: &str = "SELECT count(*), sum(v) FROM u";
 
 /// What is joined within goes from node to node, and is not begun again each time that an answer has come.

@@ -276,6 +276,13 @@ fn ask_at(node: usize, sites: &mut [Site; 2], sql: &str) -> Vec<String> {
     sites[node].said()
 }
 
+/// The same as [`ask_at`], and how many messages it took.
+fn counted(node: usize, sites: &mut [Site; 2], sql: &str) -> (Vec<String>, u64) {
+    sites[node].send(sql);
+    let messages = messages_of_work(sites);
+    (sites[node].said(), messages)
+}
+
 /// Two nodes, of which the first has the rows and keeps the catalogs.
 fn followed() -> [Site; 2] {
     let of = |id| Site::kept_by(Some(NodeId(0)), id, 2, Some(Arc::new(ByRows)));

@@ -10,13 +10,16 @@ use crate::executor::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
 use crate::far::waits_for_others;
 use crate::plan::SelectPlan;
 use rubato_base::Value;
+use rubato_formula::{Expr, Volatility};
 use rubato_protocol::Outcome;
 
 impl SelectRun {
     /// Asks for the locks of the tuples that have just been read, as many as are of use.
     pub(super) fn lock_ahead(&self, plan: &SelectPlan, useful: usize, context: &mut ExecutionContext<'_>) {
-        // A sort may throw tuples away.
-        if plan.lock.is_none() || !plan.order_by.is_empty() {
+        // A sort may throw tuples away, and what a condition says is asked once more.
+        let differs = |filter: &Expr| filter.volatility() == Volatility::Volatile;
+        let is_sure = plan.order_by.is_empty() && !plan.filter.as_ref().is_some_and(differs);
+        if plan.lock.is_none() || !is_sure || !context.database.has_others() {
             return;
         }
         let mut asked = 0;

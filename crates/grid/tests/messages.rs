@@ -25,7 +25,7 @@ use rubato_grid::work::{
 };
 use rubato_protocol::grid::{
     Answer, Body, EntriesRead, EntryRow, Message, Notes, Operation, Passed, RelayJoin, RelayPart, RelayStep, Reply,
-    Request, RowKey, Sieve, StageMessage,
+    Request, Sieve, StageMessage,
 };
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -231,10 +231,7 @@ impl Choices<'_> {
                     reverse: self.truth(),
                     entry_columns: columns,
                     rows_max: self.small(),
-                    row_key: match self.truth() {
-                        true => RowKey::InEntry,
-                        false => RowKey::Behind(self.small() / 2),
-                    },
+                    row_key: self.entry_row(),
                     table: TableId(self.small()),
                     columns: ColumnSet(u64::from(self.small())),
                 }),
@@ -247,6 +244,13 @@ impl Choices<'_> {
                 join: Box::new(self.relay_join()),
             },
             _ => Operation::Undo { kept: self.small() },
+        }
+    }
+
+    fn entry_row(&mut self) -> EntryRow {
+        match self.truth() {
+            true => EntryRow::InContent,
+            false => EntryRow::Behind(vec![DataType::Int4; usize::from(self.of(4))]),
         }
     }
 
@@ -312,11 +316,7 @@ impl Choices<'_> {
                 Some((term, DataType::Int4, self.truth()))
             }),
             by_entry: self.truth(),
-            entries: match self.of(3) {
-                0 => None,
-                1 => Some(EntryRow::InContent),
-                _ => Some(EntryRow::Behind(vec![DataType::Int4; usize::from(self.of(4))])),
-            },
+            entries: self.truth().then(|| self.entry_row()),
             reads: ColumnSet(u64::from(self.small())),
             columns: (0..self.of(4)).map(usize::from).collect(),
             first_slot: usize::from(self.of(9)),

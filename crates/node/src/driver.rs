@@ -103,11 +103,11 @@ impl Driver {
         }
     }
 
-    /// Whether nothing waits for this thread.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// How many works wait for this thread.
+    pub(crate) fn waiting(&self) -> usize {
         match self {
-            Driver::Local(relay) => relay.is_idle(),
-            Driver::Threads { .. } => true,
+            Driver::Local(relay) => relay.waiting(),
+            Driver::Threads { .. } => 0,
         }
     }
 

@@ -343,8 +343,8 @@ impl StatementWorker for NodeWorker {
         }
     }
 
-    fn has_more(&self) -> bool {
-        !self.driver.is_idle() || !self.submitted.is_empty()
+    fn waiting(&self) -> usize {
+        self.driver.waiting() + self.submitted.len()
     }
 
     fn poll_completed(&mut self) -> Option<SessionWork> {

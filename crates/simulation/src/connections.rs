@@ -162,6 +162,11 @@ impl Connections {
         self.engine.has_more()
     }
 
+    /// How many works wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.engine.waiting()
+    }
+
     /// Runs all that can run.
     pub fn run(&mut self, now_us: i64) {
         if self.bell.0.swap(false, Ordering::SeqCst) {

@@ -19,10 +19,10 @@ use std::fmt;
 /// Version 9: joins that go from node to node may be left joins and end in groups. A node of before would take what is said of that in a
 /// step, and behind the steps, for what follows. Version 10: rows may have any number of partners, and a join may be asked for a part of
 /// them; a prepare says where its transaction is to stand; what there is once may be handed over from node to node. Version 11: rows are laid in storage that a transaction has made.
-/// Version 12: a life has a lot.
+/// Version 12: a life has a lot. Version 13: entries of an index say by the types of their columns where they have the keys of their rows.
 pub const VERSIONS: Versions = Versions {
-    lowest: 12,
-    highest: 12,
+    lowest: 13,
+    highest: 13,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

@@ -221,6 +221,7 @@ impl GridNode {
                 stage: None,
                 outgoing: Held::default(),
                 leaving: Vec::new(),
+                puts_off_questions: false,
                 along: Along::default(),
                 told: Held::default(),
                 clients: Clients::default(),
@@ -471,6 +472,17 @@ impl GridNode {
             }
         }
         self.node.0.partition.lock().insight.set_nodes(nodes);
+    }
+
+    /// While this node has plenty to do, those who begin may wait for their ticks a little: then more of them share one question.
+    pub fn put_off_questions(&self, are_put_off: bool) {
+        let mut state = self.shared.state.lock();
+        let were_put_off = std::mem::replace(&mut state.puts_off_questions, are_put_off);
+        let ends = were_put_off && !are_put_off && state.asker.has_question();
+        drop(state);
+        if ends {
+            self.drive(|_, _| {});
+        }
     }
 
     /// What may be sent now: to whom, and what.

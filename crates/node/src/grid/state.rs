@@ -44,6 +44,8 @@ pub(super) struct GridState {
     pub(super) agreement: Agreeing,
     pub(super) outgoing: Held<(NodeId, GridMessage)>,
     /// What of it may leave.
+    /// See [`super::GridNode::put_off_questions`].
+    pub(super) puts_off_questions: bool,
     pub(super) leaving: Vec<(NodeId, GridMessage)>,
     /// What of it waits for more to be said.
     pub(super) along: Along,
@@ -322,7 +324,8 @@ impl GridState {
         self.clients.on_events(events, &mut self.told);
         // Rule T-5: what is asked from now on is no word for a term that has ended here.
         self.asker.set_term(self.agreement.agreement.term());
-        if let Some(question) = self.asker.poll_question() {
+        let may_ask = !self.puts_off_questions || self.asker.is_urgent();
+        if may_ask && let Some(question) = self.asker.poll_question() {
             self.send_to_stage(question);
         }
         self.keep_agreement(partition, shared);

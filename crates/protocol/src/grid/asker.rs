@@ -34,7 +34,7 @@ pub enum Heard {
 
 /// Asks for ticks, one question at a time: for all who want one at that moment.
 ///
-/// `want` says who wants one, `poll_question` gives what is to be asked, `on_timer` asks again, `on_message` takes the answers.
+/// `want` says who wants one, `is_urgent` whether it is not only for who begins, `poll_question` gives what is to be asked, `on_timer` asks again, `on_message` takes the answers.
 #[derive(Clone, Debug)]
 pub struct TickAsker {
     life: u64,
@@ -45,6 +45,7 @@ pub struct TickAsker {
     number: u64,
     above: Timestamp,
     wanted: VecDeque<TickFor>,
+    is_urgent: bool,
     /// Those that the last question was for, until it is answered.
     asked: Vec<TickFor>,
     /// Timers since that.
@@ -66,6 +67,7 @@ impl TickAsker {
             number: 0,
             above,
             wanted: VecDeque::new(),
+            is_urgent: false,
             asked: Vec::new(),
             silent_rounds: 0,
             say_again: SayAgain::default(),
@@ -99,15 +101,27 @@ impl TickAsker {
         if self.wanted.len() >= WANTED_MAX {
             return false;
         }
+        self.is_urgent |= matches!(what, TickFor::Birth | TickFor::Place(_));
         self.wanted.push_back(what);
         true
     }
 
+    /// Whether there is something to ask.
+    pub fn has_question(&self) -> bool {
+        self.asked.is_empty() && !self.wanted.is_empty()
+    }
+
+    /// Whether more waits for a tick than clients that begin: whoever commits holds rows meanwhile.
+    pub fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
     /// What to ask the stage, if nothing is asked already.
     pub fn poll_question(&mut self) -> Option<StageMessage> {
-        if !self.asked.is_empty() || self.wanted.is_empty() {
+        if !self.has_question() {
             return None;
         }
+        self.is_urgent = false;
         self.number += 1;
         let count = self.wanted.len().min(usize::from(TICKS_MAX));
         self.asked = self.wanted.drain(..count).collect();
@@ -241,6 +255,21 @@ mod tests {
         }
         assert_eq!(asker.refused(), 6);
         assert!(matches!(asker.on_message(handed(2, 3, 2, 6, 1)), Heard::Ticks(_)));
+    }
+
+    #[test]
+    fn whoever_commits_is_urgent_and_whoever_begins_is_not() {
+        let mut asker = TickAsker::new(1, Timestamp::ZERO);
+        assert!(!asker.has_question());
+        assert!(asker.want(TickFor::Session(1)) && asker.want(TickFor::Begin(2)));
+        assert!(asker.has_question() && !asker.is_urgent());
+        let coordinator = rubato_base::NodeId(0);
+        assert!(asker.want(TickFor::Place(GlobalId {
+            tick: tick(1),
+            coordinator
+        })));
+        assert!(asker.is_urgent());
+        assert!(asker.poll_question().is_some() && !asker.is_urgent() && !asker.has_question());
     }
 
     #[test]

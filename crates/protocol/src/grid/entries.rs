@@ -1,38 +1,14 @@
 //! Entries of an index together with the rows that they stand for, where both lie on one node: whoever looks a row up by an index
 //! on another node asks once.
 
+use super::entry_row::EntryRow;
 use super::message::{Answer, Operation, PAGE_BYTES_MAX};
 use super::sieve::Sieve;
 use crate::api::{KeyRange, Outcome, Stop};
 use crate::database::FormulaDatabase;
 use rubato_base::codec::ByteReader;
-use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, TransactionId, Value};
+use rubato_base::{ColumnSet, Error, Key, Result, SqlState, TableId, TransactionId, Value};
 use std::borrow::Cow;
-
-/// Where an index entry has the key of its row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowKey {
-    /// In the entry's own row, as its first column: a unique index.
-    InEntry,
-    /// In the entry's key, behind so many bytes.
-    Behind(u32),
-}
-
-impl RowKey {
-    /// The key of the row; `None` if the entry has none there.
-    fn of(self, entry: &Key, content: &Row) -> Option<Key> {
-        match self {
-            RowKey::InEntry => match content.get(0) {
-                Value::Bytea(key) => Some(Key::from_bytes(&key)),
-                _ => None,
-            },
-            RowKey::Behind(bytes) => {
-                let key = entry.as_bytes().get(usize::try_from(bytes).ok()?..)?;
-                (!key.is_empty()).then(|| Key::from_bytes(key))
-            }
-        }
-    }
-}
 
 /// The entries of an index in a range, and what is read along with them.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +24,7 @@ pub struct EntriesRead {
     /// At most so many entries, as of a page.
     pub rows_max: u32,
     /// Where they have the keys of their rows.
-    pub row_key: RowKey,
+    pub row_key: EntryRow,
     /// The table of the rows.
     pub table: TableId,
     /// What is read of each row.
@@ -75,9 +51,13 @@ impl EntriesRead {
         };
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for (entry, content) in &entries {
-            let Some(key) = self.row_key.of(entry, content).filter(|_| bytes < PAGE_BYTES_MAX) else {
+            let Ok(Value::Bytea(key)) = self.row_key.row_key(entry.as_bytes(), content.as_ref()) else {
                 break;
             };
+            if bytes >= PAGE_BYTES_MAX {
+                break;
+            }
+            let key = Key::from_bytes(&key);
             let row = database.read(transaction, self.table, key.as_bytes(), self.columns)?;
             let row = row.map(Cow::into_owned);
             bytes += row.as_ref().map_or(0, |row| row.as_bytes().len());
@@ -88,11 +68,7 @@ impl EntriesRead {
 
     /// Appends what does not stand in [`EntriesRead::page`].
     pub fn encode_rest(&self, out: &mut Vec<u8>) {
-        let behind = match self.row_key {
-            RowKey::InEntry => u32::MAX,
-            RowKey::Behind(bytes) => bytes,
-        };
-        out.extend_from_slice(&behind.to_le_bytes());
+        self.row_key.encode(out);
         out.extend_from_slice(&self.table.0.to_le_bytes());
         out.extend_from_slice(&self.columns.0.to_le_bytes());
     }
@@ -120,10 +96,7 @@ impl EntriesRead {
             reverse,
             entry_columns,
             rows_max,
-            row_key: match reader.u32()? {
-                u32::MAX => RowKey::InEntry,
-                bytes => RowKey::Behind(bytes),
-            },
+            row_key: EntryRow::decode(reader)?,
             table: TableId(reader.u32()?),
             columns: ColumnSet(reader.u64()?),
         })

@@ -26,6 +26,7 @@
 mod asker;
 mod coordinator;
 mod entries;
+mod entry_row;
 mod message;
 mod operation;
 mod participant;
@@ -37,7 +38,8 @@ mod ticks;
 
 pub use asker::{Heard, TickAsker, TickFor, WANTED_MAX};
 pub use coordinator::{ClientEvent, CommitCounts, Coordinator, Ending, Recovered, Told};
-pub use entries::{EntriesRead, RowKey};
+pub use entries::EntriesRead;
+pub use entry_row::EntryRow;
 pub use message::{
     Answer, Body, Message, Notes, Operation, Outgoing, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, Reply, Request,
     SEVERAL_ANSWER_BYTES_MAX, SEVERAL_MAX,
@@ -45,8 +47,8 @@ pub use message::{
 pub use operation::laid_bytes;
 pub use participant::Participant;
 pub use relay::{
-    EntryRow, Passed, Pieces, RELAY_BYTES_MAX, RELAY_PARTNERS_MAX, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin,
-    RelayPart, RelayStep, RelayWork, RouteOf,
+    Passed, Pieces, RELAY_BYTES_MAX, RELAY_PARTNERS_MAX, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayPart,
+    RelayStep, RelayWork, RouteOf,
 };
 pub use run::SILENT_ROUNDS_MAX;
 pub use sieve::Sieve;

@@ -9,11 +9,10 @@
 //! answers has seen all of them. A piece is known by the round and the step, so that one that comes twice or late is one; one that is lost is
 //! asked for again when the coordinator asks again. What is read is read in the transaction's branch, as by any other operation.
 
-mod entry;
 mod part;
 mod work;
 
-pub use entry::EntryRow;
+use super::entry_row::EntryRow;
 pub use part::RelayPart;
 pub use work::{Pieces, RelayWork};
 

@@ -180,6 +180,11 @@ impl Carrier {
         self.hear();
     }
 
+    /// As [`GridNode::put_off_questions`].
+    pub(crate) fn put_off_questions(&mut self, are_put_off: bool) {
+        self.node.put_off_questions(are_put_off);
+    }
+
     /// Does what is due, and sends what is to be said.
     pub(crate) fn turn(&mut self) {
         let now_us = self.now_us();

@@ -19,7 +19,7 @@ use mio::{Events, Interest, Poll, Token};
 use port::{Letter, WorkerPort};
 use rubato_base::{Lsn, SessionId};
 use rubato_sql::client::{Request, Responder};
-use rubato_stages::worker::{CancelReason, StatementWorker};
+use rubato_stages::worker::{CancelReason, PuttingOff, StatementWorker};
 use sender::Sender;
 use shared::Shared;
 use slab::Slab;
@@ -48,7 +48,8 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Rounds in which answers may wait for the log while new requests keep coming; then the log is forced all the same.
 const ROUNDS_BEFORE_FORCE: u32 = 4;
-/// Turns of the engine in which a word to another node may wait for the log.
+/// Turns of the engine in which a word to another node may wait for the log. It waits for more where plenty of work does
+/// ([`PuttingOff`]).
 const TURNS_BEFORE_FORCE: u32 = 8;
 
 /// Turns of the engine in one round, however much there is to run: then clients have theirs.
@@ -116,8 +117,9 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     /// Connections whose answers wait for the log.
     held: BinaryHeap<Reverse<(Lsn, usize)>>,
     rounds_held: u32,
-    /// Turns of the engine since a word to another node waits for the log.
-    turns_held: u32,
+    /// The forced write that a word to another node waits for, and questions of those who begin.
+    force_put_off: PuttingOff,
+    questions_put_off: PuttingOff,
     waits_for_log: bool,
     /// How often looking for requests was in vain, since it last was not.
     vain_looks: u32,
@@ -177,7 +179,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
             ready: VecDeque::new(),
             held: BinaryHeap::new(),
             rounds_held: 0,
-            turns_held: 0,
+            force_put_off: PuttingOff::default(),
+            questions_put_off: PuttingOff::default(),
             waits_for_log: false,
             vain_looks: VAIN_LOOKS_MAX,
             submitted: false,
@@ -352,6 +355,8 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.rest_until_us = ended_us + (ended_us - now_us).clamp(0, REST_US_MAX);
         }
         if let Some(carrier) = &mut self.carrier {
+            self.questions_put_off.end();
+            carrier.put_off_questions(false);
             carrier.turn();
         }
         self.release_held(now_us);
@@ -398,14 +403,17 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(carrier) = &mut self.carrier else {
             return Ok(());
         };
+        let waiting = self.engine.waiting();
         carrier.take_in();
+        carrier.put_off_questions(self.questions_put_off.goes_on(waiting, 0));
         carrier.turn();
-        self.turns_held = if carrier.awaits_log() { self.turns_held + 1 } else { 0 };
-        if self.turns_held > TURNS_BEFORE_FORCE && !carrier.holds_answers() {
-            self.turns_held = 0;
-            if self.engine.force_if_idle() {
-                carrier.turn();
-            }
+        if !carrier.awaits_log() {
+            self.force_put_off.end();
+        } else if !carrier.holds_answers()
+            && !self.force_put_off.goes_on(waiting, TURNS_BEFORE_FORCE)
+            && self.engine.force_if_idle()
+        {
+            carrier.turn();
         }
         Ok(())
     }

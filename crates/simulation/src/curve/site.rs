@@ -11,7 +11,7 @@ use rubato_log::Options;
 use rubato_node::NodeSettings;
 use rubato_node::grid::{ByRows, GridMessage, GridNode, GridSettings};
 use rubato_sql::client::Request;
-use rubato_stages::worker::Wake;
+use rubato_stages::worker::{PuttingOff, Wake};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,6 +87,8 @@ pub(super) struct CurveSite {
     pub(super) is_forcing: bool,
     /// Rounds since something waits for the log.
     rounds_held: u32,
+    force_put_off: PuttingOff,
+    questions_put_off: PuttingOff,
     /// What the forced writes since the last task have cost its processor, in microseconds.
     pub(super) owed_us: f64,
     /// When its way into the network is free, in microseconds.
@@ -133,6 +135,8 @@ impl CurveSite {
             rounds_held: 0,
             is_busy: false,
             is_forcing: false,
+            force_put_off: PuttingOff::default(),
+            questions_put_off: PuttingOff::default(),
             owed_us: 0.0,
             sends_from_us: 0.0,
             runs_at_us: None,
@@ -179,6 +183,7 @@ impl CurveSite {
             }
         }
         self.connections.run(now_us);
+        let mut puts_off = false;
         for _ in 0..ROUNDS_MAX {
             let has_rung = self.bell.0.swap(false, Ordering::SeqCst);
             if has_rung {
@@ -189,6 +194,7 @@ impl CurveSite {
             }
             if self.connections.has_more() {
                 self.inbox.push(Task::Run);
+                puts_off = self.questions_put_off.goes_on(self.connections.waiting(), 0);
                 break;
             }
             if self.connections.is_rung() {
@@ -197,6 +203,10 @@ impl CurveSite {
                 break;
             }
         }
+        if !puts_off {
+            self.questions_put_off.end();
+        }
+        self.node.put_off_questions(puts_off);
         self.collect(&mut effects, times);
         Some(effects)
     }
@@ -236,19 +246,25 @@ impl CurveSite {
     pub(super) fn begins_to_force(&mut self) -> bool {
         if !self.waits_for_log() {
             self.rounds_held = 0;
+            self.force_put_off.end();
             return false;
         }
         if self.is_forcing {
             return false;
         }
-        self.rounds_held += 1;
-        let rounds_max = match self.connections.has_more() {
-            true => TURNS_BEFORE_FORCE,
-            false => ROUNDS_BEFORE_FORCE,
+        let goes_on = match self.connections.has_more() {
+            true => self
+                .force_put_off
+                .goes_on(self.connections.waiting(), TURNS_BEFORE_FORCE),
+            false => {
+                self.rounds_held += 1;
+                self.rounds_held <= ROUNDS_BEFORE_FORCE
+            }
         };
-        let begins = self.inbox.is_empty() || self.rounds_held > rounds_max;
+        let begins = self.inbox.is_empty() || !goes_on;
         if begins {
             (self.rounds_held, self.is_forcing) = (0, true);
+            self.force_put_off.end();
         }
         begins
     }

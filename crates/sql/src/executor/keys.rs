@@ -14,6 +14,7 @@ use rubato_base::{
 };
 use rubato_formula::{EvalContext, Expr, Tuple};
 use rubato_protocol::KeyRange;
+use rubato_protocol::grid::EntryRow;
 use std::borrow::Cow;
 use std::ops::Bound;
 
@@ -189,6 +190,17 @@ pub(crate) fn entry_row(index: &Index, row_key: &[u8]) -> Row {
         Row::from_values(&[Value::bytea(row_key)])
     } else {
         Row::from_values(&[])
+    }
+}
+
+/// Where the entries of an index have the keys of their rows, as it is told to another node.
+pub(crate) fn place_of_row_key(table: &Table, index: &Index) -> EntryRow {
+    match index.unique {
+        true => EntryRow::InContent,
+        false => {
+            let types = index.columns.iter().map(|column| table.key_type(*column).data_type);
+            EntryRow::Behind(types.collect())
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::conversation::{FarRows, wait_for};
 use super::pages::{Piece, is_left};
 use rubato_base::{ColumnSet, Key, NodeId, Row, RowRef, TableId, TransactionId};
-use rubato_protocol::grid::{Answer, EntriesRead, Operation, RowKey, Sieve};
+use rubato_protocol::grid::{Answer, EntriesRead, EntryRow, Operation, Sieve};
 use rubato_protocol::{FormulaDatabase, KeyRange, Outcome, ScanEnd, Stop};
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ pub struct Passage<'a> {
     /// So many rows are of use, as far as it is known: whoever wants few asks for few at first.
     pub useful: usize,
     /// They are entries of an index, and their rows are read soon, which other nodes then send along.
-    pub along: Option<Along>,
+    pub along: Option<Along<'a>>,
 }
 
 /// The rows that the entries of an index stand for, where each lies beside its entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Along {
+pub struct Along<'a> {
     /// Where entries have their keys.
-    pub row_key: RowKey,
+    pub row_key: &'a EntryRow,
     /// Their table.
     pub table: TableId,
     /// What is read of each.
@@ -244,7 +244,7 @@ fn piece_of(
                 reverse: how.reverse,
                 entry_columns,
                 rows_max,
-                row_key: along.row_key,
+                row_key: along.row_key.clone(),
                 table: along.table,
                 columns: along.columns,
             }),

@@ -107,7 +107,12 @@ impl<P: Default> LocalRelay<P> {
 
     /// Whether no instruction waits anywhere, results included.
     pub fn is_idle(&self) -> bool {
-        self.ready == 0 && self.outbox.is_empty() && self.queues[StageKind::SocketMonitor.index()].is_empty()
+        self.waiting() == 0
+    }
+
+    /// How many instructions wait, results included.
+    pub fn waiting(&self) -> usize {
+        self.outbox.len() + self.queues.iter().map(BoundedQueue::len).sum::<usize>()
     }
 
     // The stage to run next: the destination of what is held, else the one nearest to the end of the path.

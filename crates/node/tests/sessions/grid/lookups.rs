@@ -50,8 +50,14 @@ fn rows_come_with_the_entries_that_they_are_found_by() {
                 "SELECT note FROM stock WHERE w IN (1, 2) AND name = 'name 7' ORDER BY w, id",
                 6,
             ),
+            // Where the keys of rows are is not known by what the range gives.
             (
                 "SELECT note FROM stock WHERE w = 1 AND name > 'name 97' ORDER BY name, id",
+                2,
+            ),
+            ("SELECT note FROM stock WHERE w = 1 ORDER BY name LIMIT 3", 2),
+            (
+                "SELECT note FROM stock WHERE w = 1 AND name IN ('name 5', 'name 50', 'name') ORDER BY name, id",
                 6,
             ),
         ] {

@@ -55,6 +55,25 @@ fn a_session_has_its_turn_before_an_older_transaction_that_came_behind_it() {
 }
 
 #[test]
+fn while_a_node_is_busy_those_who_begin_wait_and_share_a_question() {
+    let mut sites = pair();
+    sites[1].node.put_off_questions(true);
+    sites[1].send("CREATE TABLE t (id int PRIMARY KEY, v int)");
+    assert_eq!(messages_of_work(&mut sites), 0);
+    assert_eq!(sites[1].said(), [""; 0], "it has no tick");
+    sites[1].node.put_off_questions(false);
+    assert_ne!(messages_of_work(&mut sites), 0);
+    assert_eq!(sites[1].said(), ["C CREATE TABLE", "Z I"]);
+    // Nobody waits for it any more.
+    sites[1].node.put_off_questions(true);
+    sites[1].send("SELECT v FROM t");
+    work(&mut sites);
+    sites[1].node.put_off_questions(false);
+    work(&mut sites);
+    assert_eq!(sites[1].said()[1..], ["C SELECT 0", "Z I"]);
+}
+
+#[test]
 fn away_from_the_stage_a_statement_begins_when_its_tick_has_come() {
     let mut sites = pair();
     sites[1].woken.0.store(false, Ordering::Release);

@@ -3,13 +3,13 @@
 use super::table_of;
 use crate::catalog::{Index, Table};
 use crate::executor::bounds::{End, end};
-use crate::executor::keys::key_value;
+use crate::executor::keys::{key_value, place_of_row_key};
 use crate::executor::sieving::is_sent;
 use crate::plan::{Access, JoinKind, RangeAccess, SelectPlan};
 use crate::planner::flatten;
 use rubato_base::{ColumnSet, DataType, TableId};
 use rubato_formula::{EvalContext, Expr, OUTER_BASE};
-use rubato_protocol::grid::{EntryRow, RELAY_STEPS_MAX, RelayStep};
+use rubato_protocol::grid::{RELAY_STEPS_MAX, RelayStep};
 
 /// A table's rows, or the entries of one of its indexes.
 pub(super) struct Stored<'a> {
@@ -123,13 +123,6 @@ pub(super) fn steps_of(
 
 /// The entries of an index, of which the keys of their rows go into a slot.
 fn entries_step(table: &Table, index: &Index, reached: Reached, (slot, keeps_all): (usize, bool)) -> RelayStep {
-    let entries = match index.unique {
-        true => EntryRow::InContent,
-        false => {
-            let types = index.columns.iter().map(|column| table.key_type(*column).data_type);
-            EntryRow::Behind(types.collect())
-        }
-    };
     RelayStep {
         table: index.id,
         places: reached.places,
@@ -142,7 +135,7 @@ fn entries_step(table: &Table, index: &Index, reached: Reached, (slot, keeps_all
             false => ColumnSet::EXISTENCE,
         },
         columns: Vec::new(),
-        entries: Some(entries),
+        entries: Some(place_of_row_key(table, index)),
         first_slot: slot,
         conditions: Vec::new(),
         keeps_all,

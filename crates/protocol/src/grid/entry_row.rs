@@ -1,4 +1,4 @@
-//! Entries of an index on the way of a relay join.
+//! Where entries of an index have the keys of their rows.
 
 use rubato_base::codec::{ByteReader, put_data_type, put_length};
 use rubato_base::{DataType, Error, KeyReader, Result, RowRef, Value};

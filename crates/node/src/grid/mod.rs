@@ -222,6 +222,7 @@ impl GridNode {
                 outgoing: Held::default(),
                 leaving: Vec::new(),
                 puts_off_questions: false,
+                knows_all_snapshots: false,
                 along: Along::default(),
                 told: Held::default(),
                 clients: Clients::default(),

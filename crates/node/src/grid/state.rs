@@ -39,6 +39,8 @@ pub(super) struct GridState {
     /// From its birth on.
     pub(super) participant: Option<Participant>,
     pub(super) asker: TickAsker,
+    /// Whether the rows keep no version for transactions that have not begun here.
+    pub(super) knows_all_snapshots: bool,
     /// While this node leads.
     pub(super) stage: Option<TimestampStage>,
     pub(super) agreement: Agreeing,
@@ -283,6 +285,29 @@ impl GridState {
                 self.deliver(partition, shared, own, message);
             }
         }
+        self.note_snapshots(partition);
+    }
+
+    /// Keeps no version but for the transactions that have begun here, while there can be no others.
+    ///
+    /// Rule F-3: in a grid of one node a snapshot that is not known is that of a tick which was asked for and has not been begun at.
+    fn note_snapshots(&mut self, partition: &mut Partition) {
+        let ticks_are_begun_at = self.asker.is_idle() && self.sessions.ready().next().is_none();
+        let is_alone = self.settings.nodes == [self.settings.id] && self.stage.is_some() && self.participant.is_some();
+        if is_alone && ticks_are_begun_at && self.coordinator.is_idle() {
+            self.knows_all_snapshots = true;
+            partition.database.expect_snapshots(Vec::new(), Timestamp::MAX);
+        } else {
+            self.expect_snapshots(partition);
+        }
+    }
+
+    /// From the next tick on any snapshot may come.
+    fn expect_snapshots(&mut self, partition: &mut Partition) {
+        if std::mem::take(&mut self.knows_all_snapshots) {
+            let last_tick = self.stage.as_ref().map_or(Timestamp::ZERO, TimestampStage::last_tick);
+            partition.database.expect_snapshots(Vec::new(), last_tick.next_tick());
+        }
     }
 
     /// Has branches go on that sessions have woken.
@@ -326,6 +351,7 @@ impl GridState {
         self.asker.set_term(self.agreement.agreement.term());
         let may_ask = !self.puts_off_questions || self.asker.is_urgent();
         if may_ask && let Some(question) = self.asker.poll_question() {
+            self.expect_snapshots(partition);
             self.send_to_stage(question);
         }
         self.keep_agreement(partition, shared);

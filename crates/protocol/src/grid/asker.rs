@@ -106,6 +106,11 @@ impl TickAsker {
         true
     }
 
+    /// Whether nobody waits for a tick.
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_empty() && self.wanted.is_empty()
+    }
+
     /// Whether there is something to ask.
     pub fn has_question(&self) -> bool {
         self.asked.is_empty() && !self.wanted.is_empty()

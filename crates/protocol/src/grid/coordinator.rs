@@ -133,6 +133,11 @@ impl Coordinator {
         self.runs.keys().copied()
     }
 
+    /// Whether there are no such transactions.
+    pub fn is_idle(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// The decisions that somebody has not carried out yet, with those who have not. A checkpoint takes them along, since the log
     /// before it goes (rule D-9).
     pub fn undone_decisions(&self) -> Vec<Recovered> {

@@ -206,3 +206,62 @@ fn a_grid_of_one_node_asks_nobody_and_forces_nothing_but_its_commits() {
     assert_eq!(after.node.log_forces - before.node.log_forces, 50);
     assert_eq!(after.term, before.term);
 }
+
+/// A hot row of a node that is alone is kept as it was for those only who have begun, or may.
+#[test]
+fn a_node_that_is_alone_keeps_no_version_that_nobody_reads() {
+    let mut site = Site::new();
+    site.settle();
+    let update = |site: &mut Site| {
+        for _ in 0..300 {
+            assert_eq!(site.tell("UPDATE t SET v = v + 1")[0], "C UPDATE 1");
+            site.settle();
+        }
+        site.node.figures().node.memory_bytes
+    };
+    let (none, no_more) = (update(&mut site), update(&mut site));
+    assert!(no_more < none + 2_000, "{none} and {no_more} bytes");
+    // One of the grid's clients reads what was there when it began, as does a session.
+    let reader = site.begin();
+    let kept = update(&mut site);
+    let read = Operation::Read {
+        table: site.table,
+        key: Key::of(&[Value::Int4(1)]),
+        columns: ColumnSet::ALL,
+    };
+    assert!(site.node.operate(reader, NodeId(0), read));
+    let told = site.told();
+    let [ClientTold::Answer(_, Answer::Row(Some(row)))] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(row.get(1), Value::Int4(700));
+    assert!(kept > no_more, "{no_more} and {kept} bytes");
+    site.node.commit(reader);
+    site.told();
+}
+
+/// Another node may read what was there when it began, from when it is a member.
+#[test]
+fn a_node_that_is_joined_keeps_versions_for_others() {
+    let mut sites = [Site::new(), Site::of(1, 2, None)];
+    assert_eq!(sites[0].tell("UPDATE t SET v = 200")[0], "C UPDATE 1");
+    sites[0].settle();
+    sites[0].node.set_members(vec![NodeId(0), NodeId(1)]);
+    connect(&mut sites);
+    let ticket = sites[1].node.begin(false).expect("a ticket");
+    talk(&mut sites);
+    assert!(matches!(sites[1].told()[..], [ClientTold::Began(_)]));
+    assert_eq!(ask_at(0, &mut sites, "UPDATE t SET v = 300")[0], "C UPDATE 1");
+    let read = Operation::Read {
+        table: sites[0].table,
+        key: Key::of(&[Value::Int4(1)]),
+        columns: ColumnSet::ALL,
+    };
+    assert!(sites[1].node.operate(ticket, NodeId(0), read));
+    talk(&mut sites);
+    let told = sites[1].told();
+    let [ClientTold::Answer(_, Answer::Row(Some(row)))] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(row.get(1), Value::Int4(200));
+}

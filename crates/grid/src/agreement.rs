@@ -7,7 +7,8 @@
 //!
 //! **Voters** are [`VOTERS_MAX`] nodes at most, and come and go one at a time, each change agreed on before the next: two majorities of
 //! neighbouring values always have a node in common. Where nothing changes they are one, three or five: a second or fourth would have
-//! to answer as well, and no more nodes could be down.
+//! to answer as well, and no more nodes could be down. Where it is one it is the node that keeps what there is once: so a grid of two
+//! needs one certain node and not each for something else, and either may leave it.
 //!
 //! **Rounds.** What a leader says has a number, and who follows says it back. So a leader knows that it led still, at some moment after
 //! a round was begun, when a majority has answered that round (rule T-5 is built on that). No clock is compared with another.
@@ -283,13 +284,13 @@ impl Agreement {
         }
     }
 
-    /// A round of the clock. These are the nodes of the grid.
-    pub fn on_round(&mut self, nodes: &[NodeId]) {
+    /// A round of the clock. These are the nodes of the grid, and the one that is to have the vote where there is one.
+    pub fn on_round(&mut self, nodes: &[NodeId], first: Option<NodeId>) {
         self.silent_rounds = self.silent_rounds.saturating_add(1);
         if matches!(self.role, Role::Leads(_)) {
-            return self.lead_on(nodes);
+            return self.lead_on(nodes, first);
         }
-        if self.silent_rounds > self.patience && self.durable.value.voters.contains(&self.own) {
+        if self.silent_rounds > self.patience && self.may_stand() {
             self.stand(true);
         }
     }
@@ -331,6 +332,14 @@ impl Agreement {
     fn soon(&self) -> u32 {
         let rank = self.durable.value.voters.iter().position(|node| *node == self.own);
         1 + RANK_ROUNDS * rank.unwrap_or(VOTERS_MAX) as u32
+    }
+
+    /// Whether it has a vote, or may be the only one that has the newest value: whoever has given its own vote away is needed until
+    /// that is agreed on.
+    fn may_stand(&self) -> bool {
+        let has_agreed = |(number, _): &(u64, Agreed)| *number == self.durable.has.number;
+        let voters = &self.durable.value.voters;
+        voters.contains(&self.own) || (!voters.is_empty() && !self.agreed.as_ref().is_some_and(has_agreed))
     }
 
     fn changed(&mut self) {
@@ -493,6 +502,11 @@ impl Agreement {
             self.know_agreed();
         }
         self.follow(from, round);
+        if self.durable.has == has && agreed == has.number && self.is_alone() {
+            // Nobody else has a say: whoever led until now need not be asked, and hears of it.
+            self.stand_for_real();
+            self.speak_to(&[from]);
+        }
         true
     }
 

@@ -175,7 +175,7 @@ impl Agreement {
         }
     }
 
-    fn speak_to(&mut self, nodes: &[NodeId]) {
+    pub(super) fn speak_to(&mut self, nodes: &[NodeId]) {
         let (term, has) = (self.durable.term, self.durable.has);
         let Role::Leads(leading) = &mut self.role else { return };
         for node in nodes.iter().filter(|node| **node != self.own) {
@@ -192,7 +192,7 @@ impl Agreement {
         }
     }
 
-    pub(super) fn lead_on(&mut self, nodes: &[NodeId]) {
+    pub(super) fn lead_on(&mut self, nodes: &[NodeId], first: Option<NodeId>) {
         let Role::Leads(leading) = &mut self.role else { return };
         leading.followers.retain(|node, _| nodes.contains(node));
         for follower in leading.followers.values_mut() {
@@ -208,7 +208,7 @@ impl Agreement {
         };
         let heard: Vec<NodeId> = nodes.iter().filter(|node| heard(node)).copied().collect();
         // A grid that has just come together could not do without its first node until the others have votes.
-        let next = self.next_voters(nodes, &heard);
+        let next = self.next_voters(nodes, &heard, first);
         if is_quiet && !is_late && next.is_none() {
             return;
         }
@@ -230,9 +230,9 @@ impl Agreement {
     }
 
     /// Takes a vote from a node that is none of the grid's any more, or gives one to a node that is heard: one at a time, and in the end
-    /// to an odd number of nodes, since of two no more may be down than of one, and both have to answer. None if all is well, or
-    /// something else is under way.
-    fn next_voters(&self, nodes: &[NodeId], heard: &[NodeId]) -> Option<Agreed> {
+    /// to an odd number of nodes, since of two no more may be down than of one, and both have to answer. One vote goes to `first`, if that
+    /// node is heard. None if all is well, or something else is under way.
+    fn next_voters(&self, nodes: &[NodeId], heard: &[NodeId], first: Option<NodeId>) -> Option<Agreed> {
         let is_established = matches!(&self.role, Role::Leads(leading) if leading.is_established());
         if !is_established || self.is_proposing() {
             return None;
@@ -246,12 +246,24 @@ impl Agreement {
             .copied()
             .collect();
         let is_even = count.is_multiple_of(2);
+        let is_down = |node: &NodeId| match &self.role {
+            Role::Leads(leading) => leading.followers.get(node).is_some_and(|known| known.is_down),
+            _ => false,
+        };
+        let first = first.filter(|node| *node == own || (heard.contains(node) && !is_down(node)));
+        let to_come = first.filter(|node| count == 1 && new.len() <= 1 && !next.voters.contains(node));
         if let Some(gone) = gone.filter(|_| count > 1) {
             next.voters.remove(&gone);
+        } else if let Some(first) = to_come {
+            next.voters.insert(first);
         } else if let Some(new) = new.first().filter(|_| count < VOTERS_MAX && (is_even || new.len() > 1)) {
             next.voters.insert(*new);
         } else if is_even {
-            let others = || next.voters.iter().filter(|node| **node != own).copied();
+            // The leader stays, where the one vote is not to be another's.
+            let stays = first
+                .filter(|first| count == 2 && next.voters.contains(first))
+                .unwrap_or(own);
+            let others = || next.voters.iter().filter(|node| **node != stays).copied();
             let one_too_many = others()
                 .find(|node| !heard.contains(node))
                 .or_else(|| others().last())?;

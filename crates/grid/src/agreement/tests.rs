@@ -120,9 +120,13 @@ impl World {
     }
 
     fn round(&mut self, reached: &[usize]) {
+        self.round_with(reached, None);
+    }
+
+    fn round_with(&mut self, reached: &[usize], first: Option<NodeId>) {
         let all = ids(self.nodes.len() as u32);
         for at in reached {
-            self.nodes[*at].on_round(&all);
+            self.nodes[*at].on_round(&all, first);
         }
         self.hand_over(reached);
     }
@@ -219,7 +223,7 @@ fn one_three_or_five_nodes_have_votes() {
         // Where one goes for good another that is there gets its vote, or a second one loses its own.
         let members = ids(count as u32 - 1);
         for _ in 0..80 {
-            all.iter().for_each(|at| world.nodes[*at].on_round(&members));
+            all.iter().for_each(|at| world.nodes[*at].on_round(&members, None));
             world.hand_over(&all);
         }
         let left = [1, 1, 1, 3, 3, 5, 5][count - 1];
@@ -238,11 +242,63 @@ fn of_two_nodes_the_second_may_be_away() {
 }
 
 #[test]
+fn the_one_vote_goes_where_it_is_to_be_and_whoever_had_it_may_leave() {
+    let mut world = World::new(2, 1);
+    (0..40).for_each(|_| world.round(&[0, 1]));
+    assert!(world.nodes[0].is_alone());
+    world.nodes[0].want_bound(Timestamp(99));
+    let rounds = (1..40).find(|_| {
+        world.round_with(&[0, 1], Some(NodeId(1)));
+        world.nodes[1].leads().is_some()
+    });
+    assert!(rounds.is_some_and(|rounds| rounds <= 6), "after {rounds:?} rounds");
+    for node in &world.nodes {
+        assert_eq!(
+            (node.leader(), node.voters()),
+            (Some(NodeId(1)), &BTreeSet::from([NodeId(1)]))
+        );
+    }
+    // It needs nobody, and the other one leads no more.
+    world.nodes[1].on_down(NodeId(0));
+    let round = world.nodes[1].want_round(BTreeSet::new());
+    world.force(1);
+    assert!(world.nodes[1].confirmed_round() >= round && world.nodes[0].leads().is_none());
+    assert_eq!(
+        world.nodes[1].agreed().map(|agreed| agreed.tick_bound),
+        Some(Timestamp(99))
+    );
+    // Nobody has the vote that is not heard.
+    (0..60).for_each(|_| world.round_with(&[1], Some(NodeId(0))));
+    assert!(world.nodes[1].is_alone() && world.nodes[1].leads().is_some());
+    (0..20).for_each(|_| world.round_with(&[0, 1], Some(NodeId(0))));
+    assert!(world.nodes[0].is_alone() && world.nodes[0].leads().is_some());
+}
+
+/// Of two nodes that have votes the leader gives its own away, and both crash before the other has heard of that.
+#[test]
+fn whoever_has_given_its_vote_away_leads_until_that_is_agreed_on() {
+    let mut world = World::new(2, 1);
+    (0..40).for_each(|_| world.round(&[0, 1]));
+    // The other one gets a vote, and the leader is about to lose its own.
+    while world.nodes[0].voters().contains(&NodeId(0)) {
+        world.hand_over(&[0, 1]);
+        world.nodes[0].on_round(&ids(2), Some(NodeId(1)));
+    }
+    world.force(0);
+    world.under_way.clear();
+    (0..2).for_each(|at| world.crash(at));
+    assert_eq!(world.nodes[0].voters().len(), 1);
+    assert_eq!(world.nodes[1].voters().len(), 2);
+    (0..80).for_each(|_| world.round_with(&[0, 1], Some(NodeId(1))));
+    assert!(world.nodes[1].is_alone() && world.nodes[1].leads().is_some());
+}
+
+#[test]
 fn a_node_that_was_never_heard_gets_no_vote() {
     let mut world = World::new(2, 1);
     for _ in 0..100 {
         world.force(0);
-        world.nodes[0].on_round(&ids(2));
+        world.nodes[0].on_round(&ids(2), None);
         world.under_way.clear();
     }
     assert!(world.nodes[0].leads().is_some() && world.nodes[0].is_alone());
@@ -310,7 +366,10 @@ fn whatever_is_lost_repeated_late_or_crashed_there_is_one_leader_a_term_and_noth
             let at = world.draw(u64::from(count)) as usize;
             world.ask(at);
             match world.draw(20) {
-                0..3 => world.nodes[at].on_round(&all),
+                0..3 => {
+                    let first = NodeId((step / 800) as u32 % count);
+                    world.nodes[at].on_round(&all, Some(first).filter(|_| seed % 3 > 0));
+                }
                 3..8 => world.force(at),
                 8..17 if !world.under_way.is_empty() => {
                     let which = world.draw(world.under_way.len() as u64) as usize;

@@ -397,6 +397,15 @@ impl GridNode {
         hand_over(&mut partition, to)
     }
 
+    /// Whether another node keeps what there is once, and has not got the vote of this one yet, which the others need: a grid of two has
+    /// one.
+    pub fn has_vote_of_keeper(&self) -> bool {
+        let state = self.shared.state.lock();
+        let (own, voters) = (state.settings.id, state.agreement.agreement.voters());
+        let mut keeper = state.settings.keeper.iter();
+        keeper.any(|keeper| *keeper != own && state.calls.is_up(*keeper)) && voters.len() <= 2 && voters.contains(&own)
+    }
+
     /// The nodes that are to be members no more, until they are none by [`GridNode::set_members`].
     pub fn removed(&self) -> Vec<NodeId> {
         self.shared.state.lock().removed.iter().copied().collect()
@@ -582,7 +591,7 @@ impl GridNode {
             commits: state.coordinator.commits(),
             term: state.agreement.agreement.term(),
             leads: state.stage.is_some(),
-            voters: state.agreement.agreement.voters().len(),
+            voters: state.agreement.agreement.voters().iter().copied().collect(),
         }
     }
 }
@@ -606,7 +615,7 @@ fn note_peer(facts: &mut NodeFacts, peer: &PeerStatus) {
 }
 
 /// Figures of a node of the grid.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct GridFigures {
     /// Those of its partition, log and store.
     pub node: NodeFigures,
@@ -638,8 +647,8 @@ pub struct GridFigures {
     pub term: u64,
     /// Whether it leads, and so hands out ticks.
     pub leads: bool,
-    /// How many nodes have a vote in the agreement, as far as it knows.
-    pub voters: usize,
+    /// The nodes that have a vote in the agreement, as far as it knows.
+    pub voters: Vec<NodeId>,
 }
 
 impl GridFigures {

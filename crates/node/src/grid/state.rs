@@ -100,7 +100,8 @@ impl GridState {
         }
         self.on_round_of_catalogs();
         self.hand_over_again();
-        self.agreement.agreement.on_round(&self.settings.nodes);
+        let (nodes, keeper) = (&self.settings.nodes, self.settings.keeper);
+        self.agreement.agreement.on_round(nodes, keeper);
         let report = self.asker.report(self.live(partition));
         match &mut self.stage {
             Some(stage) => {

@@ -247,6 +247,11 @@ impl Carrier {
         }
     }
 
+    /// As [`GridNode::has_vote_of_keeper`].
+    pub(crate) fn has_vote_of_keeper(&self) -> bool {
+        self.node.has_vote_of_keeper()
+    }
+
     /// Whether nothing is left to be written, after [`Carrier::stop`].
     pub(crate) fn is_done(&self) -> bool {
         self.sockets.is_empty()

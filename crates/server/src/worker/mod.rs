@@ -241,6 +241,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
             }
             self.carry(events)?;
         }
+        while self.carrier.as_ref().is_some_and(Carrier::has_vote_of_keeper) && Instant::now() < until {
+            self.carry(events)?;
+        }
         if let Some(carrier) = &mut self.carrier {
             carrier.stop();
         }

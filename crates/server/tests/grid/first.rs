@@ -135,22 +135,22 @@ fn stop(node: &mut Node) {
 }
 
 /// All nodes are stopped in turn and started again: what there is once is served all the while, by the others.
-#[test]
-fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
-    let grid = Grid::new(3);
-    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+fn stopped_in_turn(count: usize) -> (Grid, Vec<Node>) {
+    let grid = Grid::new(count);
+    let mut nodes: Vec<Node> = (0..count).map(|node| grid.start(node)).collect();
     wait_for_all(&nodes);
     let made = "CREATE TABLE orders (id serial PRIMARY KEY, v int NOT NULL); INSERT INTO orders (v) VALUES (1)";
     assert!(ask(&nodes[1], made).contains(&"done INSERT 0 1".to_owned()));
     // What a node that is stopped leaves is of use to others that have a majority without it.
+    let votes = [format!("row {}", count - 1 + count % 2)];
     eventually("all have a vote", || {
-        rows(&nodes[2], "SELECT count(*) FROM rubato.nodes WHERE votes") == ["row 3"]
+        rows(&nodes[1], "SELECT count(*) FROM rubato.nodes WHERE votes") == votes
     });
     let mut last = 1;
     for round in 0..2 {
-        for victim in 0..3 {
+        for victim in 0..count {
             stop(&mut nodes[victim]);
-            for other in (0..3).filter(|other| *other != victim) {
+            for other in (0..count).filter(|other| *other != victim) {
                 let name = format!("of_{round}_{victim}_{other}");
                 let view = format!("CREATE VIEW {name} AS SELECT 1 AS one");
                 eventually("another node changes the catalogs", || {
@@ -164,7 +164,7 @@ fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
                 assert_eq!(rows(&nodes[other], own), ["row 7"], "{name}");
                 assert_eq!(rows(&nodes[other], &format!("SELECT one FROM {name}")), ["row 1"]);
             }
-            let joins = ["--join", &format!("127.0.0.1:{}", grid.ports[(victim + 1) % 3])];
+            let joins = ["--join", &format!("127.0.0.1:{}", grid.ports[(victim + 1) % count])];
             nodes[victim] = grid.start_with(victim, if victim == 0 { &[] } else { &joins });
             wait_for_all(&nodes);
         }
@@ -172,6 +172,18 @@ fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
     for node in &nodes {
         assert_eq!(rows(node, "SELECT count(*), sum(v) FROM orders"), ["row 1,1"]);
     }
+    (grid, nodes)
+}
+
+/// Of two nodes the one that keeps what there is once has the only vote.
+#[test]
+fn of_two_nodes_either_may_be_stopped() {
+    stopped_in_turn(2);
+}
+
+#[test]
+fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
+    let (grid, mut nodes) = stopped_in_turn(3);
     // What only a session that stays could end would be left behind: it is waited for until the node is back.
     let keeper = rows(&nodes[0], "SELECT node FROM rubato.nodes WHERE is_keeper");
     let keeper: usize = keeper[0]["row ".len()..].parse().unwrap();

@@ -180,7 +180,7 @@ impl Session {
         }
         if !desk.may_do_without(node) {
             let message = format!("without node {} the others have no majority of the votes", node.0);
-            let hint = "`rubato grid status` shows who has a vote: one of one or two nodes, three of three or four. Let another node join first, and wait until it has one.";
+            let hint = "`rubato grid status` shows who has a vote: one of one or two nodes, three of three or four. Others are given one within a second, if they can be reached.";
             return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint(hint));
         }
         desk.remove_node(node);

@@ -258,3 +258,20 @@ fn rows_of_returning_outlast_other_writes() {
     assert_eq!(next(&mut world, "p", 0).0, ["12", "13"]);
     assert_eq!(world.rows(0, "select a from dd order by id"), ["12", "13", "14"]);
 }
+
+/// What is wrong with the names of a statement does not matter in a block that has failed: those that it has made are gone.
+#[test]
+fn a_block_that_has_failed_refuses_statements_whatever_they_name() {
+    let mut world = World::new(1);
+    world.must(0, "begin; create table made (id int)");
+    assert!(world.ask(0, "select 1/0")[1].starts_with("E 22012"));
+    for sql in ["select id from made", "insert into none values (1)", "select 'x'::int"] {
+        let said = world.ask(0, sql);
+        assert!(said[0].starts_with("E 25P02"), "{sql}: {said:?}");
+        let said = world.tell(0, [parse("", sql), Request::Sync]);
+        assert!(said[0].starts_with("E 25P02"), "{sql}: {said:?}");
+    }
+    assert!(world.ask(0, "select )")[0].starts_with("E 42601"));
+    world.must(0, "rollback");
+    assert!(world.ask(0, "select id from made")[0].starts_with("E 42P01"));
+}

@@ -394,14 +394,16 @@ impl Context<'_> {
             .with_windows(&grouped.windows);
         let mut columns = Vec::with_capacity(grouped.distinct_on.len());
         for expr in grouped.distinct_on {
-            columns.push(self.order_column(&binder, expr, items, false, projection)?);
+            let column = self.order_column(&binder, expr, items, false, projection)?;
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
         }
         let different = |column: &usize| !columns.contains(column);
-        let mut ordered = order_by.iter().map(|key| key.column);
-        let begins_otherwise = ordered.clone().take_while(|column| !different(column)).count();
-        let rest_has_more = ordered.clone().skip(begins_otherwise).any(|column| !different(&column));
-        let is_incomplete =
-            begins_otherwise < order_by.len() && columns.iter().any(|column| !ordered.any(|own| own == *column));
+        let ordered: Vec<usize> = order_by.iter().map(|key| key.column).collect();
+        let begins_otherwise = ordered.iter().take_while(|column| !different(column)).count();
+        let rest_has_more = ordered[begins_otherwise..].iter().any(|column| !different(column));
+        let is_incomplete = begins_otherwise < ordered.len() && columns.iter().any(|column| !ordered.contains(column));
         if rest_has_more || is_incomplete {
             let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
             let error = Error::new(SqlState::INVALID_COLUMN_REFERENCE, message);
@@ -678,6 +680,10 @@ fn position_of(expr: &ast::Expr) -> Option<i64> {
             _ => None,
         },
         ast::Expr::Nested(inner) => position_of(inner),
+        ast::Expr::UnaryOp {
+            op: ast::UnaryOperator::Minus,
+            expr,
+        } => position_of(expr)?.checked_neg(),
         _ => None,
     }
 }

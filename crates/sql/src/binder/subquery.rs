@@ -440,7 +440,9 @@ impl ExpressionBinder<'_> {
         if let Some(items) = super::comparison::row_of(operand)
             && items.len() > 1
         {
-            return self.row_in_subquery(items, query, negated);
+            let operands = items.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>>>()?;
+            let position = items.first().and_then(|item| self.operator_position(item));
+            return self.row_in_subquery((&operands, position), query, negated);
         }
         let typed = self.any_subquery(operand, Comparison::Equal, query, true)?;
         Ok(boolean(not_if(negated, typed.expr)))
@@ -456,6 +458,11 @@ impl ExpressionBinder<'_> {
     ) -> Result<Typed> {
         let position = self.operator_position(operand);
         let operand = self.bind(operand)?;
+        let is_array = self.context.type_of(&operand).element().is_some();
+        if is_array && any && comparison == Comparison::Equal {
+            // There are no arrays of arrays that could be gathered.
+            return self.row_in_subquery((&[operand], position), query, false);
+        }
         let (select, columns, asked) = self.nested_query(query)?;
         let [column] = columns.as_slice() else {
             let error = Error::new(SqlState::SYNTAX_ERROR, "subquery has too many columns");
@@ -469,14 +476,17 @@ impl ExpressionBinder<'_> {
     }
 
     /// `(a, b) IN (SELECT x, y ...)`: true if there is an equal row; NULL if there is one of which that is not known.
-    fn row_in_subquery(&self, items: &[ast::Expr], query: &ast::Query, negated: bool) -> Result<Typed> {
-        let operands = items.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>>>()?;
+    fn row_in_subquery(
+        &self,
+        (operands, position): (&[Typed], Option<u32>),
+        query: &ast::Query,
+        negated: bool,
+    ) -> Result<Typed> {
         let probe = |only_true: bool| {
             let (select, columns, mut asked) = self.nested_query(query)?;
             if columns.len() != operands.len() {
                 let few = columns.len() < operands.len();
                 let message = format!("subquery has too {} columns", if few { "few" } else { "many" });
-                let position = items.first().and_then(|item| self.operator_position(item));
                 return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(position));
             }
             let mut terms = Vec::with_capacity(columns.len());

@@ -1,5 +1,6 @@
 //! Simple queries: a script of statements, one after the other.
 
+use super::extended::in_failed_block;
 use super::plans::{CachedPlan, pinned_literals};
 use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
@@ -92,6 +93,7 @@ impl Session {
                     self.current = Some(current);
                     Next::To(StageKind::Security)
                 }
+                Err(error) if self.fails_all(&error) => self.fail(in_failed_block(), partition, responder),
                 Err(error) if error.code() != SqlState::SYNTAX_ERROR && self.may_be_known_elsewhere(partition) => {
                     self.current = Some(self.for_elsewhere(&piece, context.now_us));
                     Next::To(StageKind::Security)
@@ -109,6 +111,7 @@ impl Session {
                     responder.parse_complete();
                     Next::To(StageKind::Parser)
                 }
+                Err(error) if self.fails_all(&error) => self.fail(in_failed_block(), partition, responder),
                 Err(error) if self.awaits_names(&error, partition) => {
                     self.to_bind = Some(ToBind::Parse { name, sql, types });
                     Next::Park(StageKind::Optimizer)
@@ -120,6 +123,11 @@ impl Session {
                 Err(error) => self.fail(error, partition, responder),
             },
         }
+    }
+
+    /// Whether the block has failed, so that what is wrong with a statement's names does not matter: those that the block has made are gone.
+    fn fails_all(&self, error: &Error) -> bool {
+        self.block == Block::Failed && error.code() != SqlState::SYNTAX_ERROR
     }
 
     /// Whether the names of a text that is to be prepared may come to be known: the node may not have heard yet of a schema change that

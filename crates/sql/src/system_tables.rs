@@ -202,18 +202,35 @@ impl SystemTable {
             .elsewhere
             .iter()
             .filter(|(view, _)| own == Some(usize::from(*view)));
-        rows.extend(elsewhere.map(|(_, row)| row.clone()));
+        for (_, row) in elsewhere {
+            match self.name == COUNTED_TOGETHER {
+                true => count_in(&mut rows, row),
+                false => rows.push(row.clone()),
+            }
+        }
         Ok(Some(rows))
     }
 }
 
 /// The views that show what is so on all nodes of a grid. The number of one is its place here: nodes tell each other rows with it.
-pub(crate) const OF_ALL_NODES: [&str; 4] = [
+pub(crate) const OF_ALL_NODES: [&str; 5] = [
     "pg_catalog.pg_stat_activity",
     "pg_catalog.pg_locks",
     "rubato.hot_items",
     "rubato.waits",
+    COUNTED_TOGETHER,
 ];
+
+/// The one of them whose rows are a name and a count: those of all nodes are one.
+const COUNTED_TOGETHER: &str = "rubato.aborts";
+
+/// Adds the count of another node's row to the row of that name.
+fn count_in(rows: &mut [Vec<Value>], other: &[Value]) {
+    let own = rows.iter_mut().find(|row| row.first() == other.first());
+    if let (Some(Value::Int8(count)), Some(Value::Int8(more))) = (own.and_then(|row| row.get_mut(1)), other.get(1)) {
+        *count = count.saturating_add(*more);
+    }
+}
 
 /// The bit of `pg_stat_activity` among these.
 pub(crate) const ACTIVITY: u8 = 1;

@@ -429,6 +429,27 @@ fn who_waits_on_another_node_is_seen_from_each() {
 }
 
 #[test]
+fn what_is_rolled_back_at_any_node_is_counted_at_each() {
+    let mut sites = followed();
+    let made = "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t SELECT n, 0 FROM generate_series(1, 9) n";
+    ask(&mut sites, made);
+    let counted = "SELECT count FROM rubato.aborts WHERE reason = 'read_changed'";
+    // Each reads what the other changes: they cannot both have been first.
+    for (loser, expected) in [(0, "D 1"), (1, "D 2")] {
+        ask_at(loser, &mut sites, "BEGIN; SELECT v FROM t WHERE id = 1");
+        let other = "BEGIN; SELECT v FROM t WHERE id = 2; UPDATE t SET v = v + 1 WHERE id = 1; COMMIT";
+        assert!(ask_at(1 - loser, &mut sites, other).contains(&"C COMMIT".to_owned()));
+        let told = ask_at(loser, &mut sites, "UPDATE t SET v = v + 1 WHERE id = 2; COMMIT");
+        assert!(told.iter().any(|line| line.starts_with("E 40001")), "{told:?}");
+        for node in [0, 1] {
+            assert_eq!(ask_at(node, &mut sites, counted)[1], expected, "at {node}");
+        }
+    }
+    let all = "SELECT count(*), count(DISTINCT reason) = count(*) FROM rubato.aborts";
+    assert_eq!(ask_at(0, &mut sites, all)[1].split('|').nth(1), Some("t"));
+}
+
+#[test]
 fn a_block_that_is_run_again_elsewhere_after_a_schema_change_does_all_of_it() {
     let mut sites = followed();
     ask(

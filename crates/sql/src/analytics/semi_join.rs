@@ -87,12 +87,11 @@ struct Found<'t> {
     own: Expr,
 }
 
-/// Whether right rows without a partner make no row of a join. Those of an anti join that keeps the left rows are of no use either, but no
-/// semi-join is made of it.
+/// Whether right rows without a partner make no row of a join.
 fn drops_right_rows(kind: JoinMode) -> bool {
     match kind {
-        JoinMode::Inner | JoinMode::Left | JoinMode::LeftSemi | JoinMode::RightSemi => true,
-        JoinMode::Right | JoinMode::LeftAnti | JoinMode::RightAnti => false,
+        JoinMode::Inner | JoinMode::Left | JoinMode::LeftSemi | JoinMode::LeftAnti | JoinMode::RightSemi => true,
+        JoinMode::Right | JoinMode::RightAnti => false,
     }
 }
 

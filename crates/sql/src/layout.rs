@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// The shard of a value, a number below [`PARTS_MAX`](crate::catalog::PARTS_MAX). It may never change: rows lie by it.
 pub type ShardOf = fn(&Value) -> u16;
 
+/// Whole numbers of a range that are looked at to find the nodes that have some of them: more lie on all, as far as grids go.
+const VALUES_MAX: i64 = 64;
+
 /// How the rows of one storage lie on nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Lying {
@@ -207,19 +210,63 @@ impl Lying {
 
     /// Where such rows were, and where they come to be.
     fn way_of(&self, value: &Value, shard_of: ShardOf) -> Option<(NodeId, NodeId)> {
-        let part = self.part_of(value, shard_of)?;
+        self.part_of(value, shard_of).map(|part| self.way_of_part(part))
+    }
+
+    fn way_of_part(&self, part: Part) -> (NodeId, NodeId) {
         let now = self.now.node_of(part);
         let before = self.former.as_ref().map_or(now, |former| former.node_of(part));
-        Some((before, now))
+        (before, now)
     }
 
     /// All nodes that may have rows, in ascending order.
     fn nodes(&self) -> Vec<NodeId> {
         let former = self.former.iter().flat_map(|former| &former.nodes);
-        let mut nodes: Vec<NodeId> = self.now.nodes.iter().chain(former).copied().collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
+        ascending(self.now.nodes.iter().chain(former).copied())
+    }
+
+    /// The nodes that may have rows with keys of a range, in ascending order.
+    fn nodes_within(&self, range: &KeyRange, shard_of: ShardOf) -> Vec<NodeId> {
+        match self.parts_within(range, shard_of).filter(|parts| !parts.is_empty()) {
+            Some(parts) => ascending(
+                parts
+                    .into_iter()
+                    .flat_map(|part| <[NodeId; 2]>::from(self.way_of_part(part))),
+            ),
+            None => self.nodes(),
+        }
+    }
+
+    /// The parts that rows with keys of a range lie in; `None` where they may lie in any.
+    fn parts_within(&self, range: &KeyRange, shard_of: ShardOf) -> Option<Vec<Part>> {
+        match &self.by {
+            By::Range { before, bounds, .. } if before.is_empty() => {
+                // Keys begin with the bytes of their values, which have the same order.
+                let first = bytes_of(&range.from).and_then(|from| {
+                    let (_, end) = self.value_in(from)?;
+                    Some(bounds.partition_point(|bound| bound.as_bytes() <= &from[..end]))
+                });
+                let last = bytes_of(&range.to).map(|to| bounds.partition_point(|bound| bound.as_bytes() <= to));
+                let parts = first.unwrap_or(0)..=last.unwrap_or(bounds.len());
+                Some(parts.map(Part::Numbered).collect())
+            }
+            By::Hash { before, own, .. } if before.is_empty() => {
+                let end = |bound: &Bound<Key>| self.value_in(bytes_of(bound)?)?.0.as_i64();
+                let (first, last) = (end(&range.from)?, end(&range.to)?);
+                if last.checked_sub(first)? >= VALUES_MAX {
+                    return None;
+                }
+                let whole = |number: i64| match own {
+                    DataType::Int2 => i16::try_from(number).ok().map(Value::Int2),
+                    DataType::Int4 => i32::try_from(number).ok().map(Value::Int4),
+                    DataType::Int8 => Some(Value::Int8(number)),
+                    _ => None,
+                };
+                let part_of = |number: i64| self.part_of(&whole(number)?, shard_of);
+                (first..=last).map(part_of).collect()
+            }
+            By::Hash { .. } | By::Range { .. } | By::Number | By::Nothing | By::Whole => None,
+        }
     }
 
     /// The columns of a key in front of the one that its row lies by, and that one.
@@ -250,6 +297,21 @@ impl Lying {
         let (value, bytes) = self.value_in(from.as_bytes())?;
         let prefix = &from.as_bytes()[..bytes];
         ends_within(range, prefix).then_some((value, prefix))
+    }
+}
+
+/// Each of them once.
+fn ascending(nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+    let mut nodes: Vec<NodeId> = nodes.collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+fn bytes_of(bound: &Bound<Key>) -> Option<&[u8]> {
+    match bound {
+        Bound::Included(key) | Bound::Excluded(key) => Some(key.as_bytes()),
+        Bound::Unbounded => None,
     }
 }
 
@@ -432,7 +494,10 @@ impl Whereabouts for Layout {
         match value.and_then(|(value, _)| lying.way_of(&value, self.shard_of)) {
             Some((before, now)) if before == now => vec![self.other(now)],
             Some((before, now)) => vec![self.other(before), self.other(now)],
-            None => lying.nodes().into_iter().map(|node| self.other(node)).collect(),
+            None => {
+                let nodes = lying.nodes_within(range, self.shard_of).into_iter();
+                nodes.map(|node| self.other(node)).collect()
+            }
         }
     }
 
@@ -451,5 +516,109 @@ impl Whereabouts for Layout {
 
     fn copies(&self, storage: TableId) -> &[Option<NodeId>] {
         self.copied.get(&storage).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(values: &[i32]) -> Key {
+        let values: Vec<Value> = values.iter().copied().map(Value::Int4).collect();
+        Key::of(&values)
+    }
+
+    fn lying(by: By, former: Option<&[u32]>) -> Lying {
+        let turns = |nodes: &[u32]| Turns::of(&nodes.iter().copied().map(NodeId).collect::<Vec<_>>());
+        Lying {
+            now: turns(&[0, 1, 2, 3]),
+            former: former.map(turns),
+            takes_new: false,
+            by,
+            alike: None,
+        }
+    }
+
+    /// Values lie in turns.
+    fn in_turns(value: &Value) -> u16 {
+        value.as_i64().unwrap_or(0) as u16
+    }
+
+    fn within(lying: &Lying, from: Bound<Key>, to: Bound<Key>) -> Vec<u32> {
+        let nodes = lying.nodes_within(&KeyRange { from, to }, in_turns);
+        nodes.into_iter().map(|node| node.0).collect()
+    }
+
+    #[test]
+    fn a_short_range_of_whole_numbers_is_looked_for_where_they_lie() {
+        let by = || By::Hash {
+            before: Vec::new(),
+            own: DataType::Int4,
+            parts: 64,
+        };
+        let own = lying(by(), None);
+        let all = [0, 1, 2, 3];
+        let (included, excluded) = (
+            |values: &[i32]| Bound::Included(key(values)),
+            |values: &[i32]| Bound::Excluded(key(values)),
+        );
+        assert_eq!(within(&own, included(&[5]), included(&[6])), [1, 2]);
+        assert_eq!(within(&own, included(&[5, 7]), excluded(&[6, 2])), [1, 2]);
+        // What comes behind all keys that begin so.
+        let behind = rubato_base::prefix_successor(key(&[6]).as_bytes()).expect("a successor");
+        assert_eq!(
+            within(&own, included(&[6]), Bound::Excluded(behind)),
+            [2, 3],
+            "no fewer"
+        );
+        assert_eq!(within(&own, included(&[i32::MAX - 1]), included(&[i32::MAX])), [2, 3]);
+        for (from, to) in [
+            (included(&[1]), included(&[1_000_000_000])),
+            (included(&[1]), Bound::Unbounded),
+            (Bound::Unbounded, included(&[1])),
+            (included(&[9]), included(&[8])),
+        ] {
+            assert_eq!(within(&own, from, to), all);
+        }
+        let moving = lying(by(), Some(&[4, 5]));
+        assert_eq!(within(&moving, included(&[5]), included(&[5])), [1, 5]);
+        let text = By::Hash {
+            before: Vec::new(),
+            own: DataType::Text,
+            parts: 64,
+        };
+        let word = |word: &str| Bound::Included(Key::of(&[Value::text(word)]));
+        assert_eq!(within(&lying(text, None), word("a"), word("b")), all);
+        let second = By::Hash {
+            before: vec![DataType::Int4],
+            own: DataType::Int4,
+            parts: 64,
+        };
+        assert_eq!(within(&lying(second, None), included(&[1, 1]), included(&[1, 2])), all);
+    }
+
+    #[test]
+    fn a_range_is_looked_for_in_the_ranges_that_it_meets() {
+        let own = lying(
+            By::Range {
+                before: Vec::new(),
+                own: DataType::Int4,
+                bounds: vec![key(&[10]), key(&[20]), key(&[30])],
+            },
+            None,
+        );
+        let (included, excluded) = (
+            |value| Bound::Included(key(&[value])),
+            |value| Bound::Excluded(key(&[value])),
+        );
+        assert_eq!(within(&own, included(3), included(9)), [0]);
+        assert_eq!(within(&own, included(3), included(10)), [0, 1]);
+        assert_eq!(within(&own, included(10), excluded(19)), [1]);
+        assert_eq!(within(&own, excluded(12), included(25)), [1, 2]);
+        assert_eq!(within(&own, Bound::Unbounded, excluded(5)), [0]);
+        assert_eq!(within(&own, included(20), Bound::Unbounded), [2, 3]);
+        assert_eq!(within(&own, Bound::Unbounded, Bound::Unbounded), [0, 1, 2, 3]);
+        let [from, to] = [[10, 5], [10, 9]].map(|values| key(&values));
+        assert_eq!(within(&own, Bound::Included(from), Bound::Included(to)), [1]);
     }
 }

@@ -496,7 +496,7 @@ impl ExpressionBinder<'_> {
                 let number = self.context.new_outer(operand.data_type);
                 let outer = Typed::new(Expr::Parameter(OUTER_BASE + number), operand.data_type);
                 let own = Typed::new(Expr::Column(index), column.data_type);
-                let equal = self.compare(Comparison::Equal, own, outer)?.expr;
+                let equal = self.compare(Comparison::Equal, outer, own)?.expr;
                 terms.push(if only_true {
                     equal
                 } else {

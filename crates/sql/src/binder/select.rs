@@ -680,10 +680,7 @@ fn position_of(expr: &ast::Expr) -> Option<i64> {
             _ => None,
         },
         ast::Expr::Nested(inner) => position_of(inner),
-        ast::Expr::UnaryOp {
-            op: ast::UnaryOperator::Minus,
-            expr,
-        } => position_of(expr)?.checked_neg(),
+        ast::Expr::UnaryOp { op, expr } if *op == ast::UnaryOperator::Minus => position_of(expr)?.checked_neg(),
         _ => None,
     }
 }

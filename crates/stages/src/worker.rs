@@ -184,19 +184,27 @@ pub trait StatementWorker: Send {
 const PLENTY: usize = 32;
 /// Turns for which something is put off at most. See [`StatementWorker::has_more`].
 const PUT_OFF_TURNS_MAX: u32 = 32;
+/// The same as time, in microseconds: turns are long where statements go through many rows.
+const PUT_OFF_US_MAX: i64 = 10_000;
 
 /// Puts off what is cheaper for several at a time, a question to another node or a forced write, while there is plenty of other work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PuttingOff {
     turns: u32,
+    /// When the first of them ended.
+    since_us: i64,
 }
 
 impl PuttingOff {
     /// After a turn: whether to put it off for another one. So many turns are put off in any case, and no more unless plenty of work
-    /// waits.
-    pub fn goes_on(&mut self, waiting: usize, turns_anyway: u32) -> bool {
-        let turns_max = match waiting > PLENTY {
-            true => PUT_OFF_TURNS_MAX,
+    /// waits. Time may be of any clock.
+    pub fn goes_on(&mut self, waiting: usize, turns_anyway: u32, now_us: i64) -> bool {
+        if self.turns == 0 {
+            self.since_us = now_us;
+        }
+        let is_short = (0..PUT_OFF_US_MAX).contains(&now_us.saturating_sub(self.since_us));
+        let turns_max = match waiting > PLENTY && is_short {
+            true => PUT_OFF_TURNS_MAX.max(turns_anyway),
             false => turns_anyway,
         };
         let goes_on = self.turns < turns_max;
@@ -218,7 +226,7 @@ mod tests {
     fn what_others_wait_for_is_put_off_only_while_there_is_plenty_and_not_for_ever() {
         let turns = |waiting: usize, turns_anyway: u32| {
             let mut off = PuttingOff::default();
-            std::iter::repeat_with(move || off.goes_on(waiting, turns_anyway))
+            std::iter::repeat_with(move || off.goes_on(waiting, turns_anyway, 7))
         };
         assert_eq!(turns(PLENTY, 0).take(3).collect::<Vec<_>>(), [false; 3]);
         let put_off = |waiting, turns_anyway| turns(waiting, turns_anyway).take_while(|goes_on| *goes_on).count();
@@ -227,8 +235,12 @@ mod tests {
             [8, 32, 32]
         );
         let mut off = PuttingOff::default();
-        assert!(off.goes_on(100, 0) && !off.goes_on(1, 0) && off.goes_on(1, 1));
+        assert!(off.goes_on(100, 0, 0) && !off.goes_on(1, 0, 0) && off.goes_on(1, 1, 0));
         off.end();
-        assert!(off.goes_on(1, 1) && !off.goes_on(1, 1));
+        assert!(off.goes_on(1, 1, 0) && !off.goes_on(1, 1, 0));
+        // Nor for long, whatever turns take; a clock that is set back puts nothing off.
+        assert!(off.goes_on(100, 0, 50) && off.goes_on(100, 0, 50 + PUT_OFF_US_MAX - 1));
+        assert!(!off.goes_on(100, 0, 50 + PUT_OFF_US_MAX));
+        assert!(off.goes_on(100, 0, 50) && !off.goes_on(100, 0, 49));
     }
 }

@@ -22,7 +22,7 @@ use rubato_workload::ycsb::Workload;
 use crate::arguments::{Experiment, PaperArguments};
 use crate::error::BenchError;
 pub use clients::without_huge_pages;
-use data::{Findings, Machine, Run, Setup, service_times};
+use data::{Findings, Machine, Run, Setup, least_disturbed, service_times};
 use experiments::{Laboratory, tpcc_setup};
 pub use overload::run as run_overload;
 pub use processes::Stopper;
@@ -66,14 +66,15 @@ pub fn run(arguments: &PaperArguments, stopper: &Stopper, out: &mut dyn Write) -
         tell: &tell,
     };
     let mut findings = Findings::default();
-    let round_trip_us = real_grids(&laboratory, &mut findings.real)?;
+    let processors =
+        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
+    let round_trip_us = real_grids(&laboratory, processors, &mut findings.real)?;
     let network_delay_us = arguments.network_delay_us.unwrap_or(round_trip_us / 2.0);
     let machine = Machine {
         force_us: force_us()?,
         network_delay_us,
         bytes_per_us: arguments.bytes_per_us,
-        processors: std::thread::available_parallelism()
-            .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
+        processors,
     };
     findings.service_times = service_times(&findings.real, machine);
     if is_wanted(arguments, Experiment::Simulated) {
@@ -115,33 +116,19 @@ fn check(arguments: &PaperArguments) -> Result<(), BenchError> {
 }
 
 /// All experiments over processes; gives the median of what round trips between idle nodes took.
-fn real_grids(laboratory: &Laboratory<'_>, runs: &mut Vec<Run>) -> Result<f64, BenchError> {
+fn real_grids(laboratory: &Laboratory<'_>, processors: u32, runs: &mut Vec<Run>) -> Result<f64, BenchError> {
     let arguments = laboratory.arguments;
     let mut round_trips_us = Vec::new();
-    for nodes in arguments.nodes.iter().copied() {
-        if is_wanted(arguments, Experiment::Tpcc) {
-            let mut setups: Vec<Setup> = (arguments.remote_shares.iter())
-                .map(|share| tpcc_setup(nodes, *share, arguments))
-                .collect();
-            if is_wanted(arguments, Experiment::WrongNode) && nodes > 1 {
-                let mut setup = tpcc_setup(nodes, 1.0, arguments);
-                setup.experiment = WRONG_NODE.to_owned();
-                setups.push(setup);
-            }
-            for setup in setups {
-                runs.push(fresh_tpcc(laboratory, setup, &mut round_trips_us)?);
-            }
+    let (own, shared): (Vec<u32>, Vec<u32>) = arguments.nodes.iter().partition(|nodes| **nodes <= processors);
+    let mut rounds = Vec::new();
+    for _ in 0..arguments.rounds {
+        for nodes in &own {
+            grids_of(laboratory, *nodes, &mut rounds, &mut round_trips_us)?;
         }
-        if is_wanted(arguments, Experiment::Apart) && nodes > 1 {
-            runs.push(laboratory.run_tpcc_apart(tpcc_setup(nodes, 1.0, arguments))?);
-        }
-        if is_wanted(arguments, Experiment::Ycsb) && nodes <= YCSB_NODES_MAX {
-            let grid = laboratory.start(nodes, 0)?;
-            let shape = laboratory.load_ycsb(&grid)?;
-            for workload in [Workload::ReadIntensive, Workload::WriteIntensive] {
-                runs.push(laboratory.run_ycsb(&grid, workload, shape)?);
-            }
-        }
+    }
+    runs.extend(least_disturbed(rounds));
+    for nodes in shared {
+        grids_of(laboratory, nodes, runs, &mut round_trips_us)?;
     }
     if is_wanted(arguments, Experiment::Threads) {
         let nodes = THREADS_NODES.min(arguments.nodes.iter().copied().max().unwrap_or(1));
@@ -153,6 +140,40 @@ fn real_grids(laboratory: &Laboratory<'_>, runs: &mut Vec<Run>) -> Result<f64, B
     }
     round_trips_us.sort_by(f64::total_cmp);
     Ok(round_trips_us.get(round_trips_us.len() / 2).copied().unwrap_or(0.0))
+}
+
+/// The experiments over so many processes.
+fn grids_of(
+    laboratory: &Laboratory<'_>,
+    nodes: u32,
+    runs: &mut Vec<Run>,
+    round_trips_us: &mut Vec<f64>,
+) -> Result<(), BenchError> {
+    let arguments = laboratory.arguments;
+    if is_wanted(arguments, Experiment::Tpcc) {
+        let mut setups: Vec<Setup> = (arguments.remote_shares.iter())
+            .map(|share| tpcc_setup(nodes, *share, arguments))
+            .collect();
+        if is_wanted(arguments, Experiment::WrongNode) && nodes > 1 {
+            let mut setup = tpcc_setup(nodes, 1.0, arguments);
+            setup.experiment = WRONG_NODE.to_owned();
+            setups.push(setup);
+        }
+        for setup in setups {
+            runs.push(fresh_tpcc(laboratory, setup, round_trips_us)?);
+        }
+    }
+    if is_wanted(arguments, Experiment::Apart) && nodes > 1 {
+        runs.push(laboratory.run_tpcc_apart(tpcc_setup(nodes, 1.0, arguments))?);
+    }
+    if is_wanted(arguments, Experiment::Ycsb) && nodes <= YCSB_NODES_MAX {
+        let grid = laboratory.start(nodes, 0)?;
+        let shape = laboratory.load_ycsb(&grid)?;
+        for workload in [Workload::ReadIntensive, Workload::WriteIntensive] {
+            runs.push(laboratory.run_ycsb(&grid, workload, shape)?);
+        }
+    }
+    Ok(())
 }
 
 /// Runs TPC-C on a grid of its own: the rows that a run before it had added would make it slower than that one.

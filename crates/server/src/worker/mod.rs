@@ -406,14 +406,14 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(carrier) = &mut self.carrier else {
             return Ok(());
         };
-        let waiting = self.engine.waiting();
+        let (waiting, turned_us) = (self.engine.waiting(), self::now_us());
         carrier.take_in();
-        carrier.put_off_questions(self.questions_put_off.goes_on(waiting, 0));
+        carrier.put_off_questions(self.questions_put_off.goes_on(waiting, 0, turned_us));
         carrier.turn();
         if !carrier.awaits_log() {
             self.force_put_off.end();
         } else if !carrier.holds_answers()
-            && !self.force_put_off.goes_on(waiting, TURNS_BEFORE_FORCE)
+            && !self.force_put_off.goes_on(waiting, TURNS_BEFORE_FORCE, turned_us)
             && self.engine.force_if_idle()
         {
             carrier.turn();

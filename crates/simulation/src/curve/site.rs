@@ -194,7 +194,7 @@ impl CurveSite {
             }
             if self.connections.has_more() {
                 self.inbox.push(Task::Run);
-                puts_off = self.questions_put_off.goes_on(self.connections.waiting(), 0);
+                puts_off = self.questions_put_off.goes_on(self.connections.waiting(), 0, now_us);
                 break;
             }
             if self.connections.is_rung() {
@@ -243,7 +243,7 @@ impl CurveSite {
 
     /// After a round: whether its disk begins to force the log now. A worker has it forced when it has nothing else to do, or has
     /// looked after others for some rounds.
-    pub(super) fn begins_to_force(&mut self) -> bool {
+    pub(super) fn begins_to_force(&mut self, now_us: i64) -> bool {
         if !self.waits_for_log() {
             self.rounds_held = 0;
             self.force_put_off.end();
@@ -255,7 +255,7 @@ impl CurveSite {
         let goes_on = match self.connections.has_more() {
             true => self
                 .force_put_off
-                .goes_on(self.connections.waiting(), TURNS_BEFORE_FORCE),
+                .goes_on(self.connections.waiting(), TURNS_BEFORE_FORCE, now_us),
             false => {
                 self.rounds_held += 1;
                 self.rounds_held <= ROUNDS_BEFORE_FORCE

@@ -459,7 +459,7 @@ impl<'c> World<'c> {
     }
 
     fn force_log(&mut self, at: usize) {
-        if self.sites[at].begins_to_force() {
+        if self.sites[at].begins_to_force(self.now_us) {
             self.sites[at].disk_us += self.times.force_us;
             self.sites[at].owed_us += self.times.force_cpu_us;
             self.at(self.times.force_us.round() as i64, Event::Forced(at));

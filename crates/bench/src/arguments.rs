@@ -100,6 +100,9 @@ pub struct PaperArguments {
     /// One way from node to node in the simulated network, in microseconds [default: half of what a round trip took here]
     #[arg(long)]
     pub network_delay_us: Option<f64>,
+    /// The runs over processes are those of an earlier `findings.json`: only the simulated grid is run anew
+    #[arg(long, value_name = "FILE")]
+    pub real: Option<PathBuf>,
     /// Seed of all data and choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

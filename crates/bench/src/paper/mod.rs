@@ -15,6 +15,7 @@ mod report;
 mod simulated;
 
 use std::io::{Seek, Write};
+use std::path::Path;
 use std::time::Instant;
 
 use rubato_workload::ycsb::Workload;
@@ -68,11 +69,21 @@ pub fn run(arguments: &PaperArguments, stopper: &Stopper, out: &mut dyn Write) -
     let mut findings = Findings::default();
     let processors =
         std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
-    let round_trip_us = real_grids(&laboratory, processors, &mut findings.real)?;
-    let network_delay_us = arguments.network_delay_us.unwrap_or(round_trip_us / 2.0);
+    let (delay_us, force_us) = match &arguments.real {
+        Some(file) => {
+            let earlier = earlier(file)?;
+            findings.real = earlier.real;
+            let times = earlier.service_times;
+            (times.network_delay_us, (times.force_us, times.force_cpu_us))
+        }
+        None => {
+            let round_trip_us = real_grids(&laboratory, processors, &mut findings.real)?;
+            (round_trip_us / 2.0, force_us()?)
+        }
+    };
     let machine = Machine {
-        force_us: force_us()?,
-        network_delay_us,
+        force_us,
+        network_delay_us: arguments.network_delay_us.unwrap_or(delay_us),
         bytes_per_us: arguments.bytes_per_us,
         processors,
     };
@@ -91,6 +102,13 @@ pub fn run(arguments: &PaperArguments, stopper: &Stopper, out: &mut dyn Write) -
         0 => Ok(()),
         count => Err(BenchError::ChecksFailed(count)),
     }
+}
+
+/// What was found before.
+fn earlier(file: &Path) -> Result<Findings, BenchError> {
+    let told = |wrong: &dyn std::fmt::Display| BenchError::Arguments(format!("--real {}: {wrong}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|wrong| told(&wrong))?;
+    serde_json::from_str(&text).map_err(|wrong| told(&wrong))
 }
 
 fn is_wanted(arguments: &PaperArguments, experiment: Experiment) -> bool {

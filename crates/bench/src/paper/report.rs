@@ -87,7 +87,7 @@ fn settings(text: &mut String, arguments: &PaperArguments, findings: &Findings) 
         text,
         "Figures of *real processes* are measured on this machine: {cores} cores, {build}, version {}. All nodes and their clients share these cores, so \
          that more nodes cannot show more throughput: what is to be looked at is what a transaction costs. Figures of the *simulated grid* are of \
-         the same nodes in virtual time, each with one core of its own, over a network; their service times are measured above, what a frame, a message and a statement of a grid \
+         the same nodes in virtual time, each with one core of its own, over a network; their service times are measured above, what a message and a statement of a grid \
          take where each node has a core too, if there is such a grid among them.\n",
         env!("CARGO_PKG_VERSION")
     );
@@ -130,13 +130,10 @@ fn settings(text: &mut String, arguments: &PaperArguments, findings: &Findings) 
             format!("{:.1} µs CPU time a statement", times.operation_us),
         ),
         (
-            "a frame of messages between nodes, both ends",
+            "a message between nodes, with its share of a frame, both ends",
             format!(
-                "{:.1} µs CPU time and {:.1} for each message in TPC-C, {:.1} and {:.1} µs in YCSB",
-                times.talk.frame_us,
-                times.talk.message_us,
-                times.operation_talk.frame_us,
-                times.operation_talk.message_us
+                "{:.1} µs CPU time in TPC-C, {:.1} µs in YCSB",
+                times.talk.message_us, times.operation_talk.message_us
             ),
         ),
         (

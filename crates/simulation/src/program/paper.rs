@@ -24,6 +24,8 @@ pub(super) struct Paper {
 
 #[derive(Deserialize)]
 struct Talk {
+    /// Not measured by itself, but it can be tried.
+    #[serde(default)]
     frame_us: f64,
     message_us: f64,
     statement_us: f64,

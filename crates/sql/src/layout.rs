@@ -251,8 +251,11 @@ impl Lying {
                 Some(parts.map(Part::Numbered).collect())
             }
             By::Hash { before, own, .. } if before.is_empty() => {
-                let end = |bound: &Bound<Key>| self.value_in(bytes_of(bound)?)?.0.as_i64();
-                let (first, last) = (end(&range.from)?, end(&range.to)?);
+                let whole_in = |key: &[u8]| self.value_in(key)?.0.as_i64();
+                let to = bytes_of(&range.to)?;
+                // What comes behind all keys that begin so may be short of some bytes: the first whole key there does as well.
+                let last = whole_in(to).or_else(|| whole_in(&[to, &[0; 8]].concat()))?;
+                let first = whole_in(bytes_of(&range.from)?)?;
                 if last.checked_sub(first)? >= VALUES_MAX {
                     return None;
                 }
@@ -572,6 +575,18 @@ mod tests {
             "no fewer"
         );
         assert_eq!(within(&own, included(&[i32::MAX - 1]), included(&[i32::MAX])), [2, 3]);
+        let behind = |last: i32| rubato_base::prefix_successor(key(&[last]).as_bytes()).expect("a successor");
+        assert!(behind(255).as_bytes().len() < key(&[255]).as_bytes().len());
+        assert_eq!(
+            within(&own, included(&[255]), Bound::Excluded(behind(255))),
+            [0, 3],
+            "no fewer"
+        );
+        assert_eq!(
+            within(&own, included(&[-2]), Bound::Excluded(behind(-1))),
+            [0, 2, 3],
+            "no fewer"
+        );
         for (from, to) in [
             (included(&[1]), included(&[1_000_000_000])),
             (included(&[1]), Bound::Unbounded),

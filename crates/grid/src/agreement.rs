@@ -498,11 +498,12 @@ impl Agreement {
             self.durable.value = value;
             self.changed();
         }
-        if self.durable.has == has && agreed == has.number {
+        let is_agreed = self.durable.has == has && agreed == has.number;
+        if is_agreed {
             self.know_agreed();
         }
         self.follow(from, round);
-        if self.durable.has == has && agreed == has.number && self.is_alone() {
+        if is_agreed && self.is_alone() {
             // Nobody else has a say: whoever led until now need not be asked, and hears of it.
             self.stand_for_real();
             self.speak_to(&[from]);

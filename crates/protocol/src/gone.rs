@@ -169,7 +169,7 @@ fn judge(table: &mut Table, key: &Key, durable: Lsn, oldest: Timestamp, live: &L
         return Verdict::IsBusy;
     }
     item.prune(live);
-    if item.hot.is_some() {
+    if !item.versions.is_empty() {
         return Verdict::Stays;
     }
     Verdict::Leaves

@@ -10,6 +10,7 @@ use crate::live::LiveSnapshots;
 use crate::rules::{Rule, is_kept};
 use crate::tail::Tail;
 use crate::undecided::Retained;
+use crate::versions::{Undo, UndoChange, Versions};
 use rubato_base::{ColumnSet, Key, Lsn, Result, Row, Timestamp, TransactionId, Value};
 use rubato_formula::{Formula, RowBounds};
 use smallvec::SmallVec;
@@ -62,25 +63,6 @@ impl ReadMarks {
     }
 }
 
-/// What leads from a version to the one before it.
-#[derive(Clone, Debug)]
-pub(crate) struct Undo {
-    /// The commit timestamp of the version that it leads to.
-    pub(crate) cts: Timestamp,
-    /// The commit timestamp of the version that came directly after that one; versions between it and the next entry's were
-    /// read by nobody and are gone.
-    pub(crate) until: Timestamp,
-    pub(crate) change: UndoChange,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum UndoChange {
-    /// Former values of columns.
-    Columns(Vec<(usize, Value)>),
-    /// The former row as a whole, or that there was none.
-    Row(Option<Row>),
-}
-
 /// A transaction's place on an item: what it has read to write, and its pending formulas.
 #[derive(Clone, Debug)]
 pub(crate) struct Intent {
@@ -108,11 +90,10 @@ impl Intent {
     }
 }
 
-/// The parts of an item that only a hot one has.
+/// What an item has only while somebody is about to write it, or did and is not folded yet. It goes as soon as that is over: kept
+/// with older versions it made each changed row half as large again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hot {
-    /// From the newest version backwards: the last entry undoes the newest version.
-    pub(crate) undo: Vec<Undo>,
     /// In order of arrival. Mostly there is one.
     pub(crate) intents: SmallVec<[Intent; 1]>,
     /// Committed formulas above a prepared one that is not decided yet, in order of their places (see `undecided.rs`).
@@ -138,6 +119,9 @@ pub(crate) struct Item {
     pub(crate) flushing: bool,
     /// Used since the evicting hand last passed.
     pub(crate) referenced: bool,
+    /// It came into being at `cts`: whoever reads below sees no row, and no version has to say so. There is none then.
+    pub(crate) is_new: bool,
+    pub(crate) versions: Versions,
     pub(crate) hot: Option<Box<Hot>>,
 }
 
@@ -192,7 +176,7 @@ impl Item {
         if self
             .hot
             .as_ref()
-            .is_some_and(|hot| hot.undo.is_empty() && hot.intents.is_empty() && hot.above.is_empty())
+            .is_some_and(|hot| hot.intents.is_empty() && hot.above.is_empty())
         {
             self.hot = None;
         }
@@ -206,7 +190,10 @@ impl Item {
         if self.cts <= ts {
             return row;
         }
-        for undo in self.hot.iter().flat_map(|hot| hot.undo.iter().rev()) {
+        if self.is_new {
+            return None;
+        }
+        for undo in self.versions.iter() {
             row = match &undo.change {
                 UndoChange::Row(former) => tail.whole_of(former),
                 UndoChange::Columns(columns) => row.map(|row| {
@@ -236,8 +223,8 @@ impl Item {
         if !is_kept(Rule::V3) {
             return true;
         }
-        let mut undo = self.hot.iter().flat_map(|hot| hot.undo.iter());
-        self.cts <= when || undo.any(|undo| undo.cts <= when && when < undo.until)
+        let mut older = self.versions.iter();
+        self.cts <= when || self.is_new || older.any(|undo| undo.cts <= when && when < undo.until)
     }
 
     /// Replaces the newest version by `row`.
@@ -247,20 +234,7 @@ impl Item {
         if let (Effect::Columns(_), Some(row)) = (&effect, &mut self.row) {
             tail.complete(row);
         }
-        let needed = live.any_in(self.cts, cts) && is_kept(Rule::F1);
-        let has_undo = self.hot.as_ref().is_some_and(|hot| !hot.undo.is_empty());
-        if needed || has_undo {
-            let former = self.former(&effect);
-            let former_cts = self.cts;
-            let hot = self.hot();
-            hot.undo.reserve_exact(usize::from(hot.undo.is_empty()));
-            hot.undo.push(Undo {
-                cts: former_cts,
-                until: cts,
-                change: former,
-            });
-            hot.prune(cts, needed, live);
-        }
+        self.keep_version(&effect, cts, live);
         match effect {
             Effect::Columns(columns) => {
                 if let Some(row) = self.row.as_mut() {
@@ -275,6 +249,31 @@ impl Item {
         self.cool();
     }
 
+    /// Keeps what the effect at `cts` is about to replace, if a live snapshot reads it.
+    fn keep_version(&mut self, effect: &Effect, cts: Timestamp, live: &LiveSnapshots) {
+        let needed = live.any_in(self.cts, cts) && is_kept(Rule::F1);
+        if std::mem::take(&mut self.is_new) && live.any_in(Timestamp::ZERO, self.cts) {
+            self.versions.push(Undo {
+                cts: Timestamp::ZERO,
+                until: self.cts,
+                change: UndoChange::Row(None),
+            });
+        }
+        if !needed && self.versions.is_empty() {
+            return;
+        }
+        if self.row.is_none() && self.cts == Timestamp::ZERO && self.versions.is_empty() {
+            self.is_new = true;
+            return;
+        }
+        self.versions.push(Undo {
+            cts: self.cts,
+            until: cts,
+            change: self.former(effect),
+        });
+        self.versions.prune(cts, needed, live);
+    }
+
     fn former(&self, effect: &Effect) -> UndoChange {
         match (effect, &self.row) {
             (Effect::Columns(columns), Some(row)) => {
@@ -286,11 +285,8 @@ impl Item {
 
     /// Drops undo that no live snapshot needs any more.
     pub(crate) fn prune(&mut self, live: &LiveSnapshots) {
-        let cts = self.cts;
-        if let Some(hot) = self.hot.as_mut() {
-            hot.prune(cts, false, live);
-        }
-        self.cool();
+        self.versions.prune(self.cts, false, live);
+        self.is_new &= live.any_in(Timestamp::ZERO, self.cts);
     }
 }
 
@@ -302,60 +298,6 @@ impl Intent {
             lsn,
             written: self.written,
             changes: self.changes,
-        }
-    }
-}
-
-impl Hot {
-    /// Keeps one undo entry for each version that a live snapshot reads, and merges or drops the others. `newest_cts` is the
-    /// version that the last entry undoes; `last_needed` says that the last entry is known to be read.
-    fn prune(&mut self, newest_cts: Timestamp, last_needed: bool, live: &LiveSnapshots) {
-        // Merging is amortised: a list is walked when it has grown to twice what the live snapshots can need.
-        if last_needed && self.undo.len() <= 2 * live.len() + 4 {
-            return;
-        }
-        if self.undo.is_empty() {
-            return;
-        }
-        if let [only] = self.undo.as_slice() {
-            if !live.any_in(only.cts, newest_cts) {
-                self.undo.clear();
-            }
-            return;
-        }
-        let mut kept: Vec<Undo> = Vec::with_capacity(self.undo.len());
-        let mut entries = std::mem::take(&mut self.undo).into_iter().peekable();
-        while let Some(undo) = entries.next() {
-            let above = entries.peek().map_or(newest_cts, |newer| newer.cts);
-            if live.any_in(undo.cts, above) {
-                kept.push(undo);
-            } else if let Some(older) = kept.last_mut() {
-                older.change = undo
-                    .change
-                    .then(std::mem::replace(&mut older.change, UndoChange::Row(None)));
-            }
-        }
-        self.undo = kept;
-    }
-}
-
-impl UndoChange {
-    /// This change, and `older` after it, as one.
-    fn then(self, older: UndoChange) -> UndoChange {
-        match (self, older) {
-            (_, UndoChange::Row(row)) => UndoChange::Row(row),
-            (UndoChange::Row(row), UndoChange::Columns(columns)) => UndoChange::Row(row.map(|mut row| {
-                row.set(&columns);
-                row
-            })),
-            (UndoChange::Columns(newer), UndoChange::Columns(mut columns)) => {
-                for (column, value) in newer {
-                    if !columns.iter().any(|(other, _)| *other == column) {
-                        columns.push((column, value));
-                    }
-                }
-                UndoChange::Columns(columns)
-            }
         }
     }
 }
@@ -466,11 +408,34 @@ mod tests {
             assert_eq!(seen(&item, 10), Some(row(0, 0)));
             assert_eq!(seen(&item, ts - 1), Some(row(step as i32 - 1, 0)));
             live.remove(Timestamp(ts - 1));
-            assert!(item.hot.as_ref().map_or(0, |hot| hot.undo.len()) <= 8);
+            assert!(item.hot.is_none() && item.versions.len() <= 8);
         }
         live.remove(Timestamp(10));
         item.prune(&live);
-        assert!(item.hot.is_none());
+        assert!(item.versions.is_empty());
+    }
+
+    #[test]
+    fn a_row_that_is_new_needs_no_version_until_it_changes() {
+        let mut live = LiveSnapshots::default();
+        live.insert(Timestamp(5));
+        let mut item = Item::default();
+        let new = Effect::Row(Some(row(1, 1)));
+        item.install(new, (Timestamp(10), Lsn(1)), &live, &Tail::default());
+        assert!(item.versions.is_empty() && item.knows(Timestamp(5)));
+        assert_eq!((seen(&item, 5), seen(&item, 10)), (None, Some(row(1, 1))));
+        live.insert(Timestamp(15));
+        let change = Effect::Columns(vec![(1, Value::Int4(2))]);
+        item.install(change, (Timestamp(20), Lsn(2)), &live, &Tail::default());
+        assert_eq!(item.versions.len(), 2);
+        assert_eq!(
+            (seen(&item, 5), seen(&item, 15), seen(&item, 20)),
+            (None, Some(row(1, 1)), Some(row(1, 2)))
+        );
+        live.remove(Timestamp(5));
+        item.prune(&live);
+        assert_eq!((item.versions.len(), seen(&item, 15)), (1, Some(row(1, 1))));
+        assert!(!item.knows(Timestamp(5)));
     }
 
     #[test]

@@ -270,7 +270,10 @@ impl Table {
     /// item without a row.
     fn holds_row(&self, id: TableId, (place, key): (Option<Slot>, &[u8]), source: &dyn RowSource) -> Result<bool> {
         match place {
-            Some(slot) => Ok(self.item(slot).row.is_some() || self.item(slot).hot.is_some()),
+            Some(slot) => {
+                let item = self.item(slot);
+                Ok(item.row.is_some() || item.hot.is_some() || !item.versions.is_empty())
+            }
             None => self.is_stored(id, key, source),
         }
     }

@@ -43,6 +43,7 @@ mod table;
 mod tail;
 mod transaction;
 mod undecided;
+mod versions;
 mod write;
 
 pub use admission::{Admission, Potential};

@@ -350,12 +350,13 @@ fn may_leave(item: &mut Item, oldest: Timestamp, live: &LiveSnapshots, memory_by
     if item.dirty || item.flushing || item.cts > oldest {
         return false;
     }
-    if item.hot.is_some() {
+    if !item.versions.is_empty() {
         let before = row_bytes(item);
         item.prune(live);
         *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
     }
-    item.hot.is_none() && !std::mem::replace(&mut item.referenced, false)
+    // Below its oldest snapshot nobody asks whether it was there before.
+    item.versions.is_empty() && item.hot.is_none() && !std::mem::replace(&mut item.referenced, false)
 }
 
 fn out_of_memory(message: &str, detail: String) -> Error {

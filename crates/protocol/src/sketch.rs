@@ -5,9 +5,10 @@
 
 use crate::api::{Change, RowSource};
 use crate::database::FormulaDatabase;
-use crate::item::{Item, UndoChange};
+use crate::item::Item;
 use crate::table::Table;
 use crate::transaction::Transaction;
+use crate::versions::UndoChange;
 use rubato_base::codec::encode_value;
 use rubato_base::{Key, Lsn, Row, Timestamp, TransactionId};
 
@@ -233,12 +234,9 @@ impl FormulaDatabase {
             sketch.number(columns.0);
             sketch.stamp(stamp);
         }
-        let Some(hot) = &item.hot else {
-            sketch.number(0);
-            return;
-        };
-        sketch.number(1 + hot.undo.len() as u64);
-        for undo in &hot.undo {
+        sketch.number(u64::from(item.is_new));
+        sketch.number(item.versions.len() as u64);
+        for undo in item.versions.iter() {
             sketch.stamp(undo.cts);
             sketch.stamp(undo.until);
             match &undo.change {
@@ -254,7 +252,11 @@ impl FormulaDatabase {
                 }
             }
         }
-        sketch.number(hot.intents.len() as u64);
+        let Some(hot) = &item.hot else {
+            sketch.number(0);
+            return;
+        };
+        sketch.number(1 + hot.intents.len() as u64);
         for intent in &hot.intents {
             self.name(intent.transaction, sketch);
             sketch.number(intent.ordered.0);

@@ -448,8 +448,7 @@ pub(crate) fn row_bytes(item: &Item) -> usize {
         .row
         .as_ref()
         .map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES);
-    let older = |hot: &crate::item::Hot| (hot.undo.len() + hot.above.len()) * UNDO_BYTES;
-    row + item.hot.as_deref().map_or(0, older)
+    row + (item.versions.len() + item.above().len()) * UNDO_BYTES
 }
 
 pub(crate) fn contains(range: &KeyRange, key: &[u8]) -> bool {

@@ -52,7 +52,7 @@ impl Item {
     /// Rule P-4: a reader at or above the floor of a prepared branch waits for its outcome if it reads a column that the branch,
     /// or a formula kept above it, writes; a reader below the floor does not wait, and nobody waits for whom is not prepared.
     pub(crate) fn unsettled(&self, reader: TransactionId, columns: ColumnSet, at: Timestamp) -> Option<TransactionId> {
-        if !is_kept(Rule::P4) {
+        if self.hot.is_none() || !is_kept(Rule::P4) {
             return None;
         }
         let prepared = |at: Timestamp| {

@@ -12,6 +12,7 @@ use crate::read::{note_read, raise_marks};
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{RECOVERED_LSN, Slot, Table};
+use crate::tables::Tables;
 use crate::transaction::{ReadRecord, Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId};
 use rubato_formula::RowBounds;
@@ -488,7 +489,7 @@ impl FormulaDatabase {
     /// Whether claims are left of formulas that were undone (rule E-4): the log has not these, so that a restart forgets them.
     fn has_withdrawn(&self, t: &Transaction) -> bool {
         t.queued.iter().any(|(table, slot)| {
-            let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+            let held = self.tables.get(*table);
             let intent = held.and_then(|held| held.item(*slot).intent(t.id));
             intent.is_some_and(|intent| !intent.withdrawn.is_empty())
         })
@@ -674,14 +675,14 @@ fn into_error(stop: Stop) -> Error {
 
 /// All changes of a branch, those of one item together.
 struct AllChanges<'a> {
-    tables: &'a [Option<Box<Table>>],
+    tables: &'a Tables,
     transaction: &'a Transaction,
 }
 
 impl Changes for AllChanges<'_> {
     fn visit(&self, visitor: &mut dyn FnMut(TableId, &Key, &Change) -> ControlFlow<()>) {
         for write in self.transaction.writes.iter().filter(|write| write.first) {
-            let table = self.tables.get(write.table.0 as usize).and_then(Option::as_ref);
+            let table = self.tables.get(write.table);
             let Some(intent) = table.and_then(|table| table.item(write.slot).intent(self.transaction.id)) else {
                 continue;
             };

@@ -6,7 +6,8 @@ use crate::item::{Effect, Intent};
 use crate::read::raise_marks;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
-use crate::table::{Table, contains, row_bytes};
+use crate::table::{contains, row_bytes};
+use crate::tables::Tables;
 use crate::tail::Tail;
 use crate::transaction::{Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Key, Lsn, Result, Row, TableId, Timestamp, TransactionId};
@@ -30,7 +31,7 @@ struct Computed {
 
 /// The changes of a transaction that commits, where they stand: in the items' intents.
 struct Pending<'a> {
-    tables: &'a [Option<Box<Table>>],
+    tables: &'a Tables,
     transaction: &'a Transaction,
     computed: &'a [Computed],
 }
@@ -39,7 +40,7 @@ impl Changes for Pending<'_> {
     fn visit(&self, visitor: &mut dyn FnMut(TableId, &Key, &Change) -> ControlFlow<()>) {
         let mut computed = self.computed.iter();
         for write in self.transaction.writes.iter().filter(|write| write.first) {
-            let Some(table) = self.tables.get(write.table.0 as usize).and_then(Option::as_ref) else {
+            let Some(table) = self.tables.get(write.table) else {
                 continue;
             };
             let Some(intent) = table.item(write.slot).intent(self.transaction.id) else {
@@ -204,7 +205,7 @@ impl FormulaDatabase {
         readers
             .flat_map(|reader| t.writes.iter().map(move |write| (reader, write)))
             .find_map(|(reader, write)| {
-                let table = self.tables.get(write.table.0 as usize)?.as_ref()?;
+                let table = self.tables.get(write.table)?;
                 let written = table.item(write.slot).intent(t.id)?.written;
                 reader_of(reader, write, written).then_some((reader.id, write.table))
             })

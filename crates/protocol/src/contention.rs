@@ -123,7 +123,7 @@ impl FormulaDatabase {
 
     /// The item of `table` that both have a place on, as far as the one who waits has written it.
     pub(crate) fn key_between(&self, transaction: TransactionId, owner: TransactionId, table: TableId) -> Option<Key> {
-        let held = self.tables.get(table.0 as usize)?.as_ref()?;
+        let held = self.tables.get(table)?;
         let written = self.transactions.get(transaction)?.writes.iter().rev();
         let mut here = written.filter(|write| write.table == table).take(CHANGES_LOOKED_AT_MAX);
         let found = here.find(|write| held.item(write.slot).intent(owner).is_some())?;
@@ -135,7 +135,7 @@ impl FormulaDatabase {
         let mut hot: BTreeMap<Place, HotItem> = BTreeMap::new();
         for t in self.transactions.iter() {
             for (table, slot, key) in places_of(t).take(CHANGES_LOOKED_AT_MAX) {
-                let Some(held) = self.tables.get(table.0 as usize).and_then(Option::as_ref) else {
+                let Some(held) = self.tables.get(table) else {
                     continue;
                 };
                 hot.entry((table, Some(key.clone())))

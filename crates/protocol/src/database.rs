@@ -11,6 +11,7 @@ use crate::read::note_read;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::{AbortReason, Statistics};
 use crate::table::{Slot, Table};
+use crate::tables::Tables;
 use crate::transaction::{Transaction, Transactions};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, SessionId, SqlState, TableId, Timestamp, TransactionId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// - An intent on an item belongs to a live transaction.
 pub struct FormulaDatabase {
     pub(crate) source: Box<dyn RowSource>,
-    /// By number. Users' storage begins at 16,384: boxed, since what looks at all tables, 50 times a second, went through 6 MB for a
-    /// handful of them, with the partition in hand (16 of 428 us of a transaction over nodes).
-    pub(crate) tables: Vec<Option<Box<Table>>>,
+    pub(crate) tables: Tables,
     pub(crate) transactions: Transactions,
     pub(crate) live: LiveSnapshots,
     /// The largest timestamp handed out.
@@ -81,7 +80,7 @@ impl FormulaDatabase {
     pub fn new(source: Box<dyn RowSource>, policies: Policies, clock: Timestamp) -> FormulaDatabase {
         FormulaDatabase {
             source,
-            tables: Vec::new(),
+            tables: Tables::default(),
             transactions: Transactions::default(),
             live: LiveSnapshots::default(),
             clock,
@@ -120,42 +119,38 @@ impl FormulaDatabase {
     pub fn open_table(&mut self, table: TableId) {
         if !self.has_table(table) {
             self.declare(table, false);
-            if let Some(Some(opened)) = self.tables.get_mut(table.0 as usize) {
+            if let Some(opened) = self.tables.get_mut(table) {
                 opened.note_stored(table, &*self.source);
             }
         }
     }
 
     fn declare(&mut self, table: TableId, complete: bool) {
-        let index = table.0 as usize;
-        if self.tables.len() <= index {
-            self.tables.resize_with(index + 1, || None);
-        }
-        if self.tables[index].is_none() {
-            self.tables[index] = Some(Box::new(Table::new(complete, self.clock)));
+        if !self.has_table(table) {
+            self.tables.insert(table, Table::new(complete, self.clock));
         }
     }
 
     /// What the rows of a table in memory take with their keys, about: a sample of them is looked at. 0 if there is no such storage.
     pub fn table_bytes(&self, table: TableId) -> usize {
-        let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        let held = self.tables.get(table);
         held.map_or(0, |table| table.content_bytes())
     }
 
     /// How many rows of a table are in memory, deleted ones that are still kept included, and whether these are all that it has.
     pub fn rows_in_memory(&self, table: TableId) -> (usize, bool) {
-        let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        let held = self.tables.get(table);
         held.map_or((0, true), |held| (held.len(), held.complete))
     }
 
     /// Whether the storage is declared.
     pub fn has_table(&self, table: TableId) -> bool {
-        self.tables.get(table.0 as usize).is_some_and(Option::is_some)
+        self.tables.get(table).is_some()
     }
 
     /// Forgets a table's items. A live transaction that comes back to it is told that it is gone.
     pub fn drop_table(&mut self, table: TableId) {
-        if let Some(gone) = self.tables.get_mut(table.0 as usize).and_then(Option::take) {
+        if let Some(gone) = self.tables.remove(table) {
             self.memory_bytes = self.memory_bytes.saturating_sub(gone.bytes());
             if gone.is_laid_down() {
                 self.laid_in_vain.insert(table);
@@ -267,7 +262,7 @@ impl FormulaDatabase {
             let Some(write) = t.writes.pop() else { break };
             t.pending_bytes = t.pending_bytes.saturating_sub(write.bytes);
             self.pending_bytes = self.pending_bytes.saturating_sub(write.bytes);
-            let Some(table) = self.tables.get_mut(write.table.0 as usize).and_then(Option::as_mut) else {
+            let Some(table) = self.tables.get_mut(write.table) else {
                 continue;
             };
             let item = table.item_mut(write.slot);
@@ -457,26 +452,18 @@ impl FormulaDatabase {
 }
 
 /// The storage, or 40001: it was there when the statement was planned, so a schema change has committed since.
-pub(crate) fn table_of(tables: &mut [Option<Box<Table>>], table: TableId) -> Outcome<&mut Table> {
-    tables
-        .get_mut(table.0 as usize)
-        .and_then(Option::as_deref_mut)
-        .ok_or_else(|| {
-            Stop::Abort(Error::new(
-                SqlState::SERIALIZATION_FAILURE,
-                "could not serialize access: the table was changed or dropped by another transaction",
-            ))
-        })
+pub(crate) fn table_of(tables: &mut Tables, table: TableId) -> Outcome<&mut Table> {
+    tables.get_mut(table).ok_or_else(|| {
+        Stop::Abort(Error::new(
+            SqlState::SERIALIZATION_FAILURE,
+            "could not serialize access: the table was changed or dropped by another transaction",
+        ))
+    })
 }
 
 /// Gives the item back that the intent was taken off.
-fn remove_intent(
-    tables: &mut [Option<Box<Table>>],
-    table: TableId,
-    slot: Slot,
-    transaction: TransactionId,
-) -> Option<&mut Item> {
-    let table = tables.get_mut(table.0 as usize).and_then(Option::as_mut)?;
+fn remove_intent(tables: &mut Tables, table: TableId, slot: Slot, transaction: TransactionId) -> Option<&mut Item> {
+    let table = tables.get_mut(table)?;
     let item = table.peek_mut(slot)?;
     item.remove_intent(transaction);
     Some(item)

@@ -135,7 +135,7 @@ impl FormulaDatabase {
             let Some((id, key)) = self.tombstones.front() else {
                 return;
             };
-            let Some(table) = self.tables.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+            let Some(table) = self.tables.get_mut(*id) else {
                 self.tombstones.pop_front();
                 continue;
             };

@@ -84,19 +84,15 @@ impl FormulaDatabase {
 
     /// The storage that is known to its creators only.
     pub fn private_tables(&self) -> impl Iterator<Item = TableId> + '_ {
-        let tables = (0..self.tables.len()).map(|index| TableId(index as u32));
-        tables.filter(|table| self.laying(*table).is_some())
+        let mut tables = self.tables.iter();
+        std::iter::from_fn(move || tables.find(|(_, table)| table.private.is_some()).map(|(id, _)| id))
     }
 
     /// Rows are to be laid in private storage, and to go to the store from the first one on; false, and nothing has changed, if the
     /// store takes none, or rows have come there in another way.
     pub fn lay_down(&mut self, tables: &[TableId]) -> bool {
         let may_be = |table: &TableId| {
-            let is_empty = || {
-                self.tables[table.0 as usize]
-                    .as_ref()
-                    .is_some_and(|held| held.len() == 0)
-            };
+            let is_empty = || self.tables.get(*table).is_some_and(|held| held.len() == 0);
             self.is_laid_down(*table) || (self.laying(*table).is_some() && is_empty())
         };
         if !self.source.takes_rows() || !tables.iter().all(may_be) {
@@ -207,7 +203,7 @@ impl FormulaDatabase {
     }
 
     fn laying(&self, table: TableId) -> Option<&Laying> {
-        let held = self.tables.get(table.0 as usize)?.as_ref()?;
+        let held = self.tables.get(table)?;
         held.private.as_ref()
     }
 

@@ -40,6 +40,7 @@ mod segments;
 mod sketch;
 mod statistics;
 mod table;
+mod tables;
 mod tail;
 mod transaction;
 mod undecided;

@@ -83,7 +83,7 @@ impl FormulaDatabase {
     }
 
     fn items(&self) -> usize {
-        let tables = self.tables.iter().flatten();
+        let tables = self.tables.iter().map(|(_, table)| table);
         tables.map(|table| table.len() + table.deletions.len()).sum()
     }
 
@@ -128,13 +128,17 @@ impl FormulaDatabase {
 
     /// How many rows have changed since a checkpoint took them.
     pub fn dirty_rows(&self) -> usize {
-        let stored = self.tables.iter().flatten().filter(|table| table.private.is_none());
+        let stored = self
+            .tables
+            .iter()
+            .map(|(_, table)| table)
+            .filter(|table| table.private.is_none());
         stored.map(|table| table.dirty).sum()
     }
 
     /// A checkpoint begins: [`FormulaDatabase::take_dirty`] gives every row that is dirty now, and no row twice.
     pub fn begin_checkpoint(&mut self) {
-        for table in self.tables.iter_mut().flatten() {
+        for (_, table) in self.tables.iter_mut() {
             table.flush_from =
                 (table.dirty > 0 && table.private.is_none()).then_some(FlushFrom::Deletions(Bound::Unbounded));
         }
@@ -142,7 +146,7 @@ impl FormulaDatabase {
 
     /// Whether the checkpoint has not looked everywhere yet.
     pub fn has_more_to_flush(&self) -> bool {
-        self.tables.iter().flatten().any(|table| table.flush_from.is_some())
+        self.tables.iter().any(|(_, table)| table.flush_from.is_some())
     }
 
     /// Takes at most `limit` rows of the checkpoint, in the order of tables and keys, and fewer (even none) after a bounded
@@ -151,13 +155,12 @@ impl FormulaDatabase {
     pub fn take_dirty(&mut self, limit: usize) -> Vec<DirtyRow> {
         let mut rows = Vec::new();
         let mut steps = FLUSH_STEPS_MAX;
-        for (index, table) in self.tables.iter_mut().enumerate() {
-            let Some(table) = table else { continue };
+        for (id, table) in self.tables.iter_mut() {
             if rows.len() >= limit || steps == 0 {
                 break;
             }
             if let Some(from) = table.flush_from.take() {
-                table.flush_from = take_from(table, TableId(index as u32), from, (limit, &mut steps), &mut rows);
+                table.flush_from = take_from(table, id, from, (limit, &mut steps), &mut rows);
             }
         }
         rows
@@ -205,18 +208,13 @@ impl FormulaDatabase {
         if self.memory_bytes() >= target_bytes {
             return Ok(false);
         }
-        let loading = |table: &Option<Box<Table>>| table.as_ref().is_some_and(|table| table.load_from.is_some());
-        let Some(index) = self.tables.iter().position(loading) else {
-            return Ok(false);
-        };
-        let Some(table) = self.tables[index].as_mut() else {
+        let mut tables = self.tables.iter_mut();
+        let Some((id, table)) = tables.find(|(_, table)| table.load_from.is_some()) else {
             return Ok(false);
         };
         let from = table.load_from.clone().unwrap_or(Bound::Unbounded);
         let from = from.as_ref().map(Key::as_bytes);
-        let rows = self
-            .source
-            .scan(TableId(index as u32), from, Bound::Unbounded, false, limit)?;
+        let rows = self.source.scan(id, from, Bound::Unbounded, false, limit)?;
         let last = if rows.len() < limit {
             None
         } else {
@@ -260,7 +258,7 @@ impl FormulaDatabase {
     /// Moves the hand over one table; true when it reached its end.
     fn evict_from(&mut self, index: usize, target_bytes: usize, steps: &mut usize) -> bool {
         let oldest = self.live.oldest().unwrap_or(Timestamp::MAX);
-        let Some(table) = self.tables[index].as_mut() else {
+        let Some(table) = self.tables.nth_mut(index) else {
             return true;
         };
         let from = table.hand.take().map_or(Bound::Unbounded, Bound::Excluded);

@@ -43,14 +43,14 @@ impl FormulaDatabase {
 
     /// How many keys are noted.
     pub fn noted_changes(&self, table: TableId) -> usize {
-        let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        let held = self.tables.get(table);
         held.and_then(|held| held.noted.as_ref())
             .map_or(0, |noted| noted.0.len())
     }
 
     /// The keys that were noted, in order. Noting goes on, with none.
     pub fn take_noted(&mut self, table: TableId) -> Vec<Key> {
-        let held = self.tables.get_mut(table.0 as usize).and_then(Option::as_mut);
+        let held = self.tables.get_mut(table);
         let Some(noted) = held.and_then(|held| held.noted.as_mut()) else {
             return Vec::new();
         };

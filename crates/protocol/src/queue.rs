@@ -200,7 +200,7 @@ impl FormulaDatabase {
         let reads = t.reads.iter().map(|read| ((read.table, read.slot), &read.key));
         let keys: BTreeMap<(TableId, Slot), &Key> = reads.filter(|(place, _)| queued.contains(place)).collect();
         let place = |(table, slot): &(TableId, Slot)| {
-            let held = self.tables.get(table.0 as usize)?.as_ref()?;
+            let held = self.tables.get(*table)?;
             let ordered = held.item(*slot).intent(t.id)?.read();
             Some((*table, (*keys.get(&(*table, *slot))?).clone(), ordered))
         };

@@ -8,6 +8,7 @@ use crate::queue::is_busy;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{Items, Slot, Table, byte_bounds, is_empty, key_bounds};
+use crate::tables::Tables;
 use crate::tail::Tail;
 use crate::transaction::{RangeRecord, ReadRecord, Transaction};
 use rubato_base::{ColumnSet, Error, Key, Lsn, Result, Row, RowRef, TableId, Timestamp, TransactionId};
@@ -291,7 +292,7 @@ fn broken_read(place: &Place) -> Error {
 }
 
 /// Raises the marks of everything that `t` has read to `ts`.
-pub(crate) fn raise_marks(tables: &mut [Option<Box<Table>>], t: &Transaction, ts: Timestamp) {
+pub(crate) fn raise_marks(tables: &mut Tables, t: &Transaction, ts: Timestamp) {
     for read in &t.reads {
         let Ok(held) = table_of(tables, read.table) else {
             continue;

@@ -67,7 +67,7 @@ impl FormulaDatabase {
     /// Most of a replay is waiting for rows that are far from the processor. Look-ups one after another, with nothing between
     /// them, wait together.
     pub fn draw_near(&self, table: TableId, key: &Key) -> bool {
-        let held = self.tables.get(table.0 as usize).and_then(Option::as_ref);
+        let held = self.tables.get(table);
         let item = held.and_then(|held| held.find(key.as_bytes()).map(|slot| held.item(slot)));
         item.and_then(|item| item.row.as_ref())
             .is_some_and(|row| row.as_bytes().first().is_some_and(|byte| *byte != u8::MAX))
@@ -81,7 +81,7 @@ impl FormulaDatabase {
 
     /// No formula takes a place below `clock` any more.
     pub(crate) fn raise_low_water(&mut self, clock: Timestamp) {
-        for table in self.tables.iter_mut().flatten().filter(|_| is_kept(Rule::D6)) {
+        for (_, table) in self.tables.iter_mut().filter(|_| is_kept(Rule::D6)) {
             table.low_water = table.low_water.max(clock);
         }
     }

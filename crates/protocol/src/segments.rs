@@ -39,7 +39,7 @@ impl FormulaDatabase {
         let t = self.active(transaction)?;
         let has_own = t.writes.iter().any(|write| write.table == table);
         let ts = t.ts;
-        let Some(held) = self.tables.get(table.0 as usize).and_then(Option::as_ref) else {
+        let Some(held) = self.tables.get(table) else {
             return Ok(None);
         };
         if !held.complete || held.private.is_some() || has_own || !self.branches.is_empty() {

@@ -172,9 +172,8 @@ impl FormulaDatabase {
         if open_from < Timestamp::MAX {
             sketch.stamp(open_from);
         }
-        for (index, table) in self.tables.iter().enumerate() {
-            let Some(table) = table else { continue };
-            sketch.number(index as u64);
+        for (id, table) in self.tables.iter() {
+            sketch.number(u64::from(id.0));
             self.sketch_table(table, sketch);
         }
         // The order of places counts: it is the order in which earlier readers are found.

@@ -54,6 +54,15 @@ impl RowCalls {
         }
     }
 
+    /// It is that of the next row, of which nothing is known: mostly nothing was of this one.
+    pub(super) fn begin_next(&mut self, id: u64) {
+        let has_none = self.calls.is_empty() && self.numbers.is_empty() && self.touched.is_empty();
+        match has_none && self.drawn.is_none() && !self.is_complete {
+            true => self.id = id,
+            false => *self = RowCalls::new(id),
+        }
+    }
+
     pub(super) fn touch(&mut self, storage: TableId, key: Option<&[u8]>, changes: bool) {
         let place = (storage, key.map(Key::from_bytes));
         *self.touched.entry(place).or_default() |= changes;
@@ -86,6 +95,8 @@ pub(super) struct Ahead {
     rows_max: usize,
     /// What they ask.
     pub(super) bytes: usize,
+    /// Any were since the statement began.
+    has_begun: bool,
 }
 
 impl Default for Ahead {
@@ -99,11 +110,20 @@ impl Default for Ahead {
             alone: 0,
             rows_max: ROWS_AHEAD,
             bytes: 0,
+            has_begun: false,
         }
     }
 }
 
 impl Ahead {
+    /// The statement has ended.
+    pub(super) fn end_statement(&mut self) {
+        self.bytes = 0;
+        if self.has_begun {
+            *self = Ahead::default();
+        }
+    }
+
     /// Whether rows are run ahead.
     pub(super) fn is_running(&self) -> bool {
         self.rows > 0
@@ -119,6 +139,7 @@ impl Ahead {
             return None;
         }
         (self.rows, self.began, self.bytes) = (self.rows_max, began, 0);
+        self.has_begun = true;
         (self.can_be_undone, self.must_be_undone) = (true, false);
         Some(self.rows)
     }

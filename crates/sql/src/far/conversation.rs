@@ -285,20 +285,22 @@ impl FarRows {
 
     /// The next one is that behind it.
     fn forget_row(&mut self) {
-        let next = RowCalls::new(self.row.id + 1);
         let known = self.rows_ahead.len();
-        self.row = self.rows_ahead.pop_front().unwrap_or(next);
-        if known > 0 {
-            self.changed_before = self.changed.clone();
+        match self.rows_ahead.pop_front() {
+            Some(next) => {
+                self.row = next;
+                self.changed_before = self.changed.clone();
+            }
+            None => self.row.begin_next(self.row.id + 1),
         }
         self.ahead.on_done(known);
         (self.next_call, self.next_number) = (0, 0);
     }
 
     fn forget_rows(&mut self) {
-        self.row = RowCalls::new(self.row.id + 1 + self.rows_ahead.len() as u64);
+        self.row.begin_next(self.row.id + 1 + self.rows_ahead.len() as u64);
         self.rows_ahead.clear();
-        self.ahead = Ahead::default();
+        self.ahead.end_statement();
         (self.next_call, self.next_number) = (0, 0);
     }
 

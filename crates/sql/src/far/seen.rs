@@ -56,7 +56,13 @@ impl Seen {
         }
     }
 
+    /// Forgets all. Most statements have come upon nothing, and this is done at the end of each.
     pub(super) fn clear(&mut self) {
+        let has_none = self.points.is_empty() && self.groups.is_empty();
+        if has_none && self.pages.is_empty() && self.pages_asked.is_empty() {
+            self.bytes = 0;
+            return;
+        }
         *self = Seen {
             bytes_max: self.bytes_max,
             turn: self.turn,

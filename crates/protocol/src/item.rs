@@ -91,7 +91,7 @@ impl Intent {
 }
 
 /// What an item has only while somebody is about to write it, or did and is not folded yet. It goes as soon as that is over: kept
-/// with older versions it made each changed row half as large again.
+/// with older versions it stayed with each changed row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hot {
     /// In order of arrival. Mostly there is one.

@@ -67,6 +67,11 @@ impl FormulaDatabase {
         }
     }
 
+    /// Whether rows can be laid down: the store takes rows of transactions that have not committed.
+    pub fn takes_rows(&self) -> bool {
+        self.source.takes_rows()
+    }
+
     /// As many rows of private storage stay in memory.
     fn kept_rows_max(&self) -> usize {
         self.memory_bytes_max / MEMORY_BYTES_PER_KEPT_ROW

@@ -5,6 +5,7 @@
 
 mod alter;
 mod alter_constraints;
+mod anew;
 mod apply;
 mod column_type;
 mod constraints;
@@ -18,6 +19,7 @@ mod truncate;
 mod types;
 mod views;
 
+pub(crate) use anew::keys_to_verify;
 pub(crate) use apply::FIRST_ID;
 pub use merge::{changed_tables, merge};
 pub(crate) use schemas::without_temporary;
@@ -26,8 +28,10 @@ pub(crate) use sequences::{number_sequences, sequence_read};
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, RelationName};
 use crate::executor::MoveWork;
+use crate::plan::Plan;
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, TableId};
+use std::sync::Arc;
 
 /// What the executor must do with rows, in order, before the new catalog may be installed. `before` tables are found in the old
 /// catalog, `table` names in the new one.
@@ -60,8 +64,8 @@ pub enum StorageWork {
         from: TableId,
         /// The columns of the old primary key; empty: a hidden row number.
         old_key: Vec<usize>,
-        /// Columns that get other values; these must satisfy NOT NULL (23502) and the checks that read them (23514).
-        conversions: Vec<Conversion>,
+        /// What becomes of them.
+        becomes: Becomes,
     },
     /// No row has NULL in this column; otherwise 23502.
     VerifyNotNull {
@@ -132,6 +136,27 @@ pub enum StorageWork {
         /// Its name.
         name: RelationName,
     },
+}
+
+/// What becomes of rows that are laid out anew.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Becomes {
+    /// They stay as they are.
+    Same,
+    /// Columns get other values; these must satisfy NOT NULL (23502) and the checks that read them (23514).
+    Converted(Vec<Conversion>),
+    /// What an UPDATE or DELETE makes of them.
+    Changed(RowsChange),
+}
+
+/// An UPDATE or DELETE that is carried out by laying the rows of its table anew. It is the same as itself only.
+#[derive(Clone, Debug)]
+pub struct RowsChange(pub Arc<Plan>);
+
+impl PartialEq for RowsChange {
+    fn eq(&self, other: &RowsChange) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// What becomes of a column's values when its rows are laid out anew.

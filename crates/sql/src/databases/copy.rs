@@ -3,7 +3,7 @@
 //! Tables, views, domains and schemas keep their numbers, as in PostgreSQL: those mean something within their database.
 
 use crate::catalog::{Catalog, Column};
-use crate::schema_change::{StorageWork, without_temporary};
+use crate::schema_change::{Becomes, StorageWork, without_temporary};
 use rubato_base::{TableId, Value};
 use rubato_formula::Expr;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ pub(crate) fn copied(template: &Catalog, mut take_id: impl FnMut() -> u32) -> Co
             table: name.clone(),
             from,
             old_key: table.primary_key.clone(),
-            conversions: Vec::new(),
+            becomes: Becomes::Same,
         });
         for (place, index) in table.indexes.iter_mut().enumerate() {
             index.id = TableId(take_id());

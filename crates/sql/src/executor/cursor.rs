@@ -145,6 +145,29 @@ impl Cursor {
         }
     }
 
+    /// A cursor for an INSERT that lays its rows in storage that only its transaction knows, see `session/anew.rs`.
+    pub(crate) fn laying(plan: Arc<Plan>) -> Cursor {
+        let mut cursor = Cursor::new(plan);
+        if let State::Inserting(run) = &mut cursor.state {
+            run.lay_rows();
+        }
+        cursor
+    }
+
+    /// Does `work` with everything that the statement's expressions know; false as long as that is being found out.
+    pub(crate) fn with_known(
+        &mut self,
+        context: &mut ExecutionContext<'_>,
+        work: impl FnOnce(&mut ExecutionContext<'_>) -> Outcome<bool>,
+    ) -> Outcome<bool> {
+        look_at_sizes(&mut self.sizes, &self.plan, context);
+        if !ask_first(&mut self.asked, &self.plan, &self.lists, self.sizes.as_deref(), context)? {
+            return Ok(false);
+        }
+        let asked = (&*self.plan.subqueries, self.asked.answers());
+        context.with_known(&self.lists, self.sizes.as_deref(), asked, work)
+    }
+
     /// The plan.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan

@@ -2,18 +2,22 @@
 
 use super::change::Pass;
 use super::conflict::{Resolution, Resolver};
+use super::constraints::{check_options, check_row, unique_violation};
 use super::keys::new_row_key;
-use super::referential::Effects;
-use super::rows::{add_row, complete_row};
+use super::referential::{Effects, Noted};
+use super::rows::{add_row, complete_row, lay_row};
 use super::select::SelectRun;
-use super::{BATCH_TUPLES, ExecutionContext, Held, Turn};
+use super::{BATCH_TUPLES, ExecutionContext, Held, Turn, WRITTEN_ROW_COST};
 use crate::catalog::Table;
-use crate::far::Mark;
-use crate::plan::{InsertPlan, InsertSource, SelectPlan, Subqueries};
-use rubato_base::{Result, TableId, Value};
+use crate::far::{LaidInVain, Mark};
+use crate::plan::{InsertPlan, InsertSource, Plan, SelectPlan, Subqueries};
+use rubato_base::{ColumnSet, Result, Row, TableId, Value};
 use rubato_formula::{Expr, Tuple};
 use rubato_protocol::{Outcome, Stop};
 use std::collections::VecDeque;
+
+/// Rows after which foreign keys to other tables are checked, where rows are laid.
+const EFFECTS_BATCH_ROWS: usize = 4096;
 
 /// What a writing statement did.
 #[derive(Debug, Default)]
@@ -68,6 +72,8 @@ pub(crate) struct InsertRun {
     collected_held: Held,
     /// Where ON CONFLICT began to try what becomes of them.
     tried_from: Option<Mark>,
+    /// Its rows are laid, with what is known of what they refer to.
+    laying: Option<Noted>,
 }
 
 /// What the row is made of that is so far behind the one whose turn it is: expressions, and what they are evaluated over.
@@ -95,13 +101,27 @@ impl InsertRun {
             collected: VecDeque::new(),
             collected_held: Held::default(),
             tried_from: None,
+            laying: None,
         }
+    }
+
+    /// Rows are to be laid in the storage of the table, which only this transaction knows. Of a statement that [`may_lay_rows`], and that was not begun.
+    pub(crate) fn lay_rows(&mut self) {
+        self.laying = Some(Noted::default());
     }
 
     /// Goes on with the statement; false when the context's rows are spent before it has done everything.
     pub(crate) fn run(&mut self, plan: &InsertPlan, pass: Pass, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         match pass {
-            Pass::Whole => Ok(self.all_rows(plan, pass, context)? && self.effects.settle(context)?),
+            Pass::Whole => {
+                if !self.all_rows(plan, pass, context)? {
+                    return Ok(false);
+                }
+                if self.laying.is_some() {
+                    finish_laying(&plan.table, context)?;
+                }
+                self.effects.settle(context)
+            }
             Pass::Collect => self.collect(plan, context),
             Pass::Apply => self.apply(plan, context),
         }
@@ -197,6 +217,7 @@ impl InsertRun {
                         let ahead = |source: &Source, distance| Some((&row[..], source.tuples.get(distance)?.clone()));
                         self.row(plan, (row, &tuple), pass, &ahead, context)?;
                     }
+                    None if self.laying.is_some() => self.lay(plan, &tuple, context)?,
                     None => context.row_in_turn(|context, turn| {
                         let tuple = self.source.tuples.get(turn.distance())?.clone();
                         self.place_in_turn(plan, &tuple, (turn, true), context)
@@ -227,7 +248,9 @@ impl InsertRun {
             Some(values) => values,
             None => evaluate_row(&plan.table, row, source, context)?,
         };
-        let outcome = if pass == Pass::Collect && self.resolver.is_none() {
+        let outcome = if self.laying.is_some() {
+            self.lay(plan, &values, context)
+        } else if pass == Pass::Collect && self.resolver.is_none() {
             Ok(self.written.add(plan.returning.as_ref(), &*values, context)?)
         } else {
             context.row_in_turn(|context, turn| {
@@ -276,6 +299,29 @@ impl InsertRun {
                 Some(outcome)
             }
         }
+    }
+
+    /// Lays a row.
+    fn lay(&mut self, plan: &InsertPlan, values: &[Value], context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        let table = &plan.table;
+        if self.effects.referring_count() >= EFFECTS_BATCH_ROWS {
+            self.effects.settle_all(context)?;
+        }
+        let laid_in_vain = context.database.may_lay(table.id)?;
+        refuse_laid(table, laid_in_vain, context)?;
+        check_row(table, values, ColumnSet::ALL, context.evaluation)?;
+        check_options(table, values, ColumnSet::ALL, context.evaluation)?;
+        let key = new_row_key(table, values, context)?;
+        let row = Row::from_values(values);
+        if let Some(conflict) = lay_row(table, &key, (&row.as_ref(), 0), context)? {
+            let error = unique_violation(table, conflict.index, values, context.evaluation.text);
+            return Err(Stop::Fail(error));
+        }
+        if let Some(noted) = &mut self.laying {
+            self.effects.row_added_by_itself(table, values, noted);
+        }
+        context.spend(WRITTEN_ROW_COST);
+        Ok(self.written.add(None, values, context)?)
     }
 
     /// Inserts a row, and evaluates RETURNING if it `tells`.
@@ -330,6 +376,38 @@ impl Source {
 fn resolver(plan: &InsertPlan) -> Option<Resolver> {
     let on_conflict = plan.on_conflict.as_ref();
     on_conflict.map(|on_conflict| Resolver::new(on_conflict, &plan.table))
+}
+
+/// Whether the rows of the statement can be laid: it does nothing but add rows that it does not read from the table itself, and nothing of
+/// a row has to be looked at again when all are there.
+pub(crate) fn may_lay_rows(insert: &InsertPlan, plan: &Plan) -> bool {
+    let table = &insert.table;
+    let refers_to_itself = table.foreign_keys.iter().any(|key| key.referenced_table == table.key());
+    let select = insert.source.select();
+    select.is_some_and(|select| !reads_table(select, table.id, Some(&plan.subqueries)))
+        && insert.on_conflict.is_none()
+        && insert.returning.is_none()
+        && !refers_to_itself
+        && !Effects::may_be_deferred(table)
+}
+
+/// All rows of the statement are laid: sees that they are in the store.
+///
+/// Errors: 23505 for a row that another node has not laid.
+fn finish_laying(table: &Table, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+    let laid_in_vain = context.database.finish_laying_elsewhere()?;
+    refuse_laid(table, laid_in_vain, context)?;
+    context.database.here().finish_laying(&table.storage())?;
+    Ok(())
+}
+
+fn refuse_laid(table: &Table, laid_in_vain: Option<LaidInVain>, context: &ExecutionContext<'_>) -> Outcome<()> {
+    let Some(LaidInVain { storage, row, .. }) = laid_in_vain else {
+        return Ok(());
+    };
+    let index = table.indexes.iter().position(|index| index.id == storage);
+    let error = unique_violation(table, index, &row, context.evaluation.text);
+    Err(Stop::Fail(error))
 }
 
 pub(super) fn evaluate_row(

@@ -2,7 +2,7 @@
 
 use super::ExecutionContext;
 use crate::catalog::{Catalog, Check, RelationName, Table};
-use crate::schema_change::StorageWork;
+use crate::schema_change::{Becomes, StorageWork};
 use rubato_base::{Result, TableId, Value};
 use rubato_formula::{Expr, Volatility};
 use rubato_protocol::Outcome;
@@ -118,7 +118,7 @@ impl Missing {
 /// The table whose rows a work lays out anew with other values.
 fn converted(work: &StorageWork) -> Option<&RelationName> {
     match work {
-        StorageWork::Rewrite { table, conversions, .. } if !conversions.is_empty() => Some(table),
+        StorageWork::Rewrite { table, becomes, .. } if *becomes != Becomes::Same => Some(table),
         _ => None,
     }
 }

@@ -21,6 +21,7 @@
 mod access;
 mod aggregation;
 mod ahead;
+mod anew;
 mod asking;
 mod batch;
 mod beside;
@@ -70,6 +71,7 @@ pub use beside::{BesideWriters, read_beside_writers};
 pub use copy::{CopyOut, CopyReader, CopyWriter};
 pub use cursor::{Completion, Cursor, Progress, StatementKind};
 pub use deferred::{ConstraintModes, DeferredChecks, DeferredMark};
+pub(crate) use insert::may_lay_rows;
 pub(crate) use keys::push_key_value;
 pub use keys::row_key;
 pub use moving::{MovePlace, MoveWork};

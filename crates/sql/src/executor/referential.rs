@@ -583,17 +583,32 @@ pub(crate) fn refuse_if_referred(task: &mut Task, context: &mut ExecutionContext
         let values = &task.gone[*place].values;
         return Err(Stop::Fail(refers_to_nothing(&child, foreign_key, values, context)));
     }
+    let values = &task.gone[*place].values;
+    Err(Stop::Fail(still_referred(
+        table,
+        (&child, foreign_key),
+        values,
+        context,
+    )))
+}
+
+/// 23503 for a row of `table` that is to go, and that a row of another table refers to by these values.
+pub(super) fn still_referred(
+    table: &Table,
+    (child, foreign_key): (&Table, &ForeignKey),
+    values: &[Value],
+    context: &ExecutionContext<'_>,
+) -> Error {
     let message = format!(
         "update or delete on table \"{}\" violates foreign key constraint \"{}\" on table \"{}\"",
         table.name, foreign_key.name, child.name
     );
-    let values = &task.gone[*place].values;
     let shown = shown_values(table, &foreign_key.referenced_columns, values, context);
     let error = Error::new(SqlState::FOREIGN_KEY_VIOLATION, message).with_detail(format!(
         "Key {shown} is still referenced from table \"{}\".",
         child.name
     ));
-    Err(Stop::Fail(child.named_in(error, None, Some(&foreign_key.name))))
+    child.named_in(error, None, Some(&foreign_key.name))
 }
 
 /// Shows values that belong to `columns` in order.

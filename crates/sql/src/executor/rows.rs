@@ -39,7 +39,7 @@ pub(crate) fn complete_row(table: &Table, values: &mut [Value], evaluation: &Eva
 }
 
 /// Adds what is generated of changed columns to the changes of a row.
-fn complete_changes(
+pub(super) fn complete_changes(
     table: &Table,
     old: RowRef<'_>,
     changes: &mut Vec<(usize, Value)>,

@@ -5,22 +5,24 @@
 //! ([`Derived`]), so that recovery can do it again. Other new storage is written to like any other. Nobody else writes to the table meanwhile: the
 //! session has seen to that.
 
-use super::constraints::{shown_key, unique_constraint};
+use super::anew::{Left, left_of};
+use super::constraints::{shown_key, unique_constraint, unique_violation};
 use super::deferred::is_shared;
 use super::keys::{entry_key, entry_row, new_row_key, row_key, row_values};
 use super::missing::Missing;
 use super::moving::MoveRun;
-use super::referential::check_referring;
+use super::referential::{check_referring, still_referred};
 use super::rows::insert_entry;
 use super::{BATCH_TUPLES, ExecutionContext, Turn, WRITTEN_ROW_COST};
 use crate::catalog::{Catalog, Check, Index, RelationName, Table};
 use crate::far::{LaidFrom, LaidInVain, waits_for_others};
 use crate::moves::Searched;
 use crate::partition::Derived;
-use crate::schema_change::{Conversion, StorageWork};
+use crate::schema_change::{Becomes, Conversion, StorageWork};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple};
 use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -37,6 +39,8 @@ pub struct SchemaRun {
     missing: Missing,
     derived: Vec<Derived>,
     moving: MoveRun,
+    /// The table whose rows an UPDATE or DELETE lays anew: what its works find wrong is told as the statement's.
+    changes: Option<RelationName>,
 }
 
 /// Rows that have been read and not been gone over, in order, and whether there are none behind them.
@@ -51,6 +55,8 @@ struct ReadRows {
 pub(super) struct Working {
     /// How many rows the work under way has seen.
     seen: u64,
+    /// How many rows have been changed, or have gone, where an UPDATE or DELETE lays them anew.
+    changed: u64,
     /// Entries of storage that is on its way to the store already, and what is to become of them, see `beside.rs`.
     pub(super) late: BTreeMap<(TableId, Key), Option<Row>>,
 }
@@ -70,8 +76,17 @@ impl SchemaRun {
     /// The works of a schema change, in order. Storage and sequences are the caller's: for `Create`, `Drop`, `StartSequence` and
     /// `DropSequence` nothing is done here.
     pub fn new(works: Vec<StorageWork>) -> SchemaRun {
+        let changes = works.iter().find_map(|work| match work {
+            StorageWork::Rewrite {
+                table,
+                becomes: Becomes::Changed(_),
+                ..
+            } => Some(table.clone()),
+            _ => None,
+        });
         SchemaRun {
             works,
+            changes,
             at: 0,
             rest: None,
             read: ReadRows::default(),
@@ -100,7 +115,7 @@ impl SchemaRun {
                     return Ok(false);
                 }
             } else if !is_in_vain
-                && let Some(task) = Task::of(work, later, context)?
+                && let Some(task) = Task::of(work, later, context)?.map(|task| task.within(&self.changes))
                 && !task.holds_anyway(&self.missing, context)?
             {
                 let rest = self.rest.get_or_insert(KeyRange::WHOLE);
@@ -110,7 +125,7 @@ impl SchemaRun {
                 // What waits for other nodes to have laid their rows goes on behind the last one.
                 self.derived.extend(task.derived(context)?);
                 self.rest = None;
-                if !task.conversions.is_empty() {
+                if task.becomes != Becomes::Same {
                     self.missing.forget(&task.table);
                 }
             }
@@ -118,6 +133,11 @@ impl SchemaRun {
             self.at += 1;
         }
         Ok(true)
+    }
+
+    /// How many rows an UPDATE or DELETE has changed.
+    pub fn changed_rows(&self) -> u64 {
+        self.working.changed
     }
 
     /// How far the index is that is being built, if one is.
@@ -182,7 +202,11 @@ pub(super) struct Task {
     pub(super) storage: TableId,
     pub(super) doing: Doing,
     /// What becomes of the rows that are laid out anew.
-    conversions: Vec<Conversion>,
+    becomes: Becomes,
+    /// See [`SchemaRun`].
+    changes: Option<RelationName>,
+    /// See [`left_of`].
+    reach: OnceCell<Vec<KeyRange>>,
 }
 
 impl Task {
@@ -209,16 +233,23 @@ impl Task {
             StorageWork::FillColumn { table, column } => (table, Doing::FillColumn(*column)),
         };
         let table = table_of(name, context)?;
-        let (storage, conversions) = match work {
-            StorageWork::Rewrite { from, conversions, .. } => (*from, conversions.clone()),
-            _ => (storage_of_rows(&table, later), Vec::new()),
+        let (storage, becomes) = match work {
+            StorageWork::Rewrite { from, becomes, .. } => (*from, becomes.clone()),
+            _ => (storage_of_rows(&table, later), Becomes::Same),
         };
         Ok(Some(Task {
             table,
             storage,
             doing,
-            conversions,
+            becomes,
+            changes: None,
+            reach: OnceCell::new(),
         }))
+    }
+
+    fn within(self, changes: &Option<RelationName>) -> Task {
+        let changes = changes.clone();
+        Task { changes, ..self }
     }
 
     pub(super) fn reads(&self) -> ColumnSet {
@@ -336,17 +367,86 @@ impl Task {
     ) -> Outcome<()> {
         let table = &*self.table;
         match self.doing {
-            Doing::FillIndex(index) => fill_index(table, index, (key, row), &mut working.late, context),
-            Doing::Rewrite if !self.conversions.is_empty() => {
-                let row = converted(table, &self.conversions, row, context)?;
-                rewrite(table, &row, context)
+            Doing::FillIndex(index) => {
+                let is_new = fill_index(table, index, (key, row), &mut working.late, context)?;
+                self.refuse_second(is_new, Some(index), row, context)
             }
-            Doing::Rewrite => rewrite(table, row, context),
+            Doing::Rewrite => self.lay_anew((key, row), working, context),
             Doing::VerifyNotNull(column) => Ok(refuse_null(table, column, row)?),
             Doing::VerifyCheck(check) => verify_check(table, check, row, context),
-            Doing::VerifyForeignKey(foreign_key) => verify_foreign_key(table, foreign_key, row, context),
+            Doing::VerifyForeignKey(foreign_key) => {
+                let outcome = verify_foreign_key(table, foreign_key, row, context);
+                outcome.map_err(|stop| self.told_of_referred(stop, foreign_key, row, context))
+            }
             Doing::VerifyUnique(index) => verify_unique(table, index, row, context),
             Doing::FillColumn(column) => fill_column(table, self.storage, column, (key, row), context),
+        }
+    }
+
+    /// The row as it comes to be, in its new place.
+    fn lay_anew(
+        &self,
+        (key, row): (&Key, &Row),
+        working: &mut Working,
+        context: &mut ExecutionContext<'_>,
+    ) -> Outcome<()> {
+        let mut counted = 0;
+        let new = match &self.becomes {
+            Becomes::Same => None,
+            Becomes::Converted(conversions) => Some(converted(&self.table, conversions, row, context)?),
+            Becomes::Changed(change) => {
+                let left = left_of(&change.0, (key, row), &self.reach, context)?;
+                counted = u64::from(!matches!(left, Left::Same));
+                context.spend(counted * WRITTEN_ROW_COST);
+                match left {
+                    Left::Same => None,
+                    Left::Changed(row) => Some(row),
+                    Left::Gone => {
+                        working.changed += counted;
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let row = new.as_ref().unwrap_or(row);
+        let is_new = rewrite(&self.table, row, context)?;
+        self.refuse_second(is_new, None, row, context)?;
+        working.changed += counted;
+        Ok(())
+    }
+
+    /// Errors: 23505 for a row that is not new in the table, or in an index of it.
+    fn refuse_second(
+        &self,
+        is_new: bool,
+        index: Option<usize>,
+        row: &Row,
+        context: &ExecutionContext<'_>,
+    ) -> Outcome<()> {
+        match is_new {
+            true => Ok(()),
+            false => Err(Stop::Fail(self.duplicated(index, row, context))),
+        }
+    }
+
+    fn duplicated(&self, index: Option<usize>, row: &Row, context: &ExecutionContext<'_>) -> Error {
+        match self.changes {
+            Some(_) => unique_violation(&self.table, index, row, context.evaluation.text),
+            None => duplicated(&self.table, index, row, context),
+        }
+    }
+
+    /// What is wrong with a row that refers to one that an UPDATE or DELETE has taken away.
+    fn told_of_referred(&self, stop: Stop, foreign_key: usize, row: &Row, context: &ExecutionContext<'_>) -> Stop {
+        let parent = self.changes.as_ref().filter(|name| **name != self.table.key());
+        let parent = parent.and_then(|name| context.catalog.tables.get(name));
+        match (stop, parent) {
+            (Stop::Fail(error), Some(parent)) if error.code() == SqlState::FOREIGN_KEY_VIOLATION => {
+                let key = &self.table.foreign_keys[foreign_key];
+                let values: Vec<Value> = key.columns.iter().map(|column| row.as_ref().get(*column)).collect();
+                Stop::Fail(still_referred(parent, (&self.table, key), &values, context))
+            }
+            (stop, _) => stop,
         }
     }
 
@@ -370,7 +470,7 @@ impl Task {
             return Ok(());
         };
         let index = self.table.indexes.iter().position(|index| index.id == storage);
-        Err(Stop::Fail(duplicated(&self.table, index, &row, context)))
+        Err(Stop::Fail(self.duplicated(index, &row, context)))
     }
 
     /// What recovery must know, if rows were laid out in private storage and are not in the store.
@@ -427,12 +527,12 @@ fn fill_index(
     (key, row): (&Key, &Row),
     late: &mut BTreeMap<(TableId, Key), Option<Row>>,
     context: &mut ExecutionContext<'_>,
-) -> Outcome<()> {
+) -> Outcome<bool> {
     let own = &table.indexes[index];
-    let is_new = if context.database.here().is_laid_out(own.id) {
+    Ok(if context.database.here().is_laid_out(own.id) {
         let Some(entry) = entry_key(table, own, row, key.as_bytes())? else {
             context.spend(1);
-            return Ok(());
+            return Ok(true);
         };
         let entry_row = entry_row(own, key.as_bytes());
         context.spend(1);
@@ -450,14 +550,10 @@ fn fill_index(
     } else {
         context.spend(WRITTEN_ROW_COST);
         insert_entry(table, index, row, key, context)?.is_none()
-    };
-    if is_new {
-        return Ok(());
-    }
-    Err(Stop::Fail(duplicated(table, Some(index), row, context)))
+    })
 }
 
-fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
     for &column in &table.primary_key {
         refuse_null(table, column, row)?;
     }
@@ -470,10 +566,7 @@ fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outc
         database.insert(transaction, table.id, key, row.clone())? == Insertion::Inserted
     };
     context.spend(1);
-    if is_new {
-        return Ok(());
-    }
-    Err(Stop::Fail(duplicated(table, None, row, context)))
+    Ok(is_new)
 }
 
 /// The row with its columns' new values, which are as the table wants them.

@@ -348,8 +348,18 @@ impl<'a> Target<'a> {
         let OrderedRead::Row(Some(row)) = read else {
             return Ok(None);
         };
-        let concerned = self.accepts(row.as_ref(), context.evaluation)?
-            && still_reached(self.step, self.table, &[], (key, &row), reach, context)?;
-        Ok(concerned.then_some(row))
+        Ok(self.concerns(key, &row, reach, context)?.then_some(row))
+    }
+
+    /// Whether the row satisfies the conditions, and the access would find it.
+    pub(crate) fn concerns(
+        &self,
+        key: &Key,
+        row: &Row,
+        reach: &OnceCell<Vec<KeyRange>>,
+        context: &ExecutionContext<'_>,
+    ) -> Outcome<bool> {
+        Ok(self.accepts(row.as_ref(), context.evaluation)?
+            && still_reached(self.step, self.table, &[], (key, row), reach, context)?)
     }
 }

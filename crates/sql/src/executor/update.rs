@@ -308,7 +308,7 @@ fn note_updated(
 }
 
 /// What the assignments come to over a row.
-fn values_of(plan: &UpdatePlan, row: &Row, evaluation: &EvalContext<'_>) -> Result<Vec<(usize, Value)>> {
+pub(super) fn values_of(plan: &UpdatePlan, row: &Row, evaluation: &EvalContext<'_>) -> Result<Vec<(usize, Value)>> {
     let assignments = plan.assignments.iter();
     assignments
         .map(|own| Ok((own.column, own.expression.evaluate(row, evaluation)?)))

@@ -19,7 +19,7 @@ pub struct InsertPlan {
 }
 
 /// Where inserted rows come from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum InsertSource {
     /// `VALUES`: over the parameters.
     Values(Vec<Vec<Expr>>),

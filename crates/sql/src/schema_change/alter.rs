@@ -1,8 +1,8 @@
 //! ALTER TABLE.
 
-use super::StorageWork;
 use super::apply::{Change, no_table};
 use super::sequences::number_new_sequence;
+use super::{Becomes, StorageWork};
 use crate::binder::{Renaming, renamed_check};
 use crate::catalog::{Catalog, Check, Column, Deferral, Index, RelationName};
 use crate::statement::AlterAction;
@@ -35,6 +35,7 @@ impl Change {
                 let key = own.primary_key.clone();
                 self.lay_out(table, key)
             }
+            AlterAction::Change(change) => self.change_rows(table, change),
             AlterAction::Place(spread) => {
                 self.table_mut(table)?.spread = Some(spread.clone());
                 Ok(())
@@ -271,7 +272,7 @@ impl Change {
                 table: name.clone(),
                 from,
                 old_key,
-                conversions: Vec::new(),
+                becomes: Becomes::Same,
             });
             self.work.push(StorageWork::Drop { storage: from });
         }

@@ -2,7 +2,7 @@
 
 use super::apply::Change;
 use super::constraints::check_key;
-use super::{Conversion, StorageWork};
+use super::{Becomes, Conversion, StorageWork};
 use crate::catalog::{Check, KeyExpression, RelationName, RowExpression, Table};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::Expr;
@@ -82,13 +82,19 @@ impl Change {
 
     fn convert(&mut self, name: &RelationName, column: usize, value: &Expr) {
         for work in &mut self.work {
-            if let StorageWork::Rewrite { table, conversions, .. } = work
-                && table == name
-            {
-                conversions.push(Conversion {
-                    column,
-                    value: value.clone(),
-                });
+            let StorageWork::Rewrite { table, becomes, .. } = work else {
+                continue;
+            };
+            if table != name {
+                continue;
+            }
+            let conversion = Conversion {
+                column,
+                value: value.clone(),
+            };
+            match becomes {
+                Becomes::Converted(conversions) => conversions.push(conversion),
+                _ => *becomes = Becomes::Converted(vec![conversion]),
             }
         }
     }
@@ -150,7 +156,11 @@ impl Change {
             .work
             .iter()
             .filter_map(|work| match work {
-                StorageWork::Rewrite { table, conversions, .. } if !conversions.is_empty() => Some(table.clone()),
+                StorageWork::Rewrite {
+                    table,
+                    becomes: Becomes::Converted(_),
+                    ..
+                } => Some(table.clone()),
                 _ => None,
             })
             .collect();

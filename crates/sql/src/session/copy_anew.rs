@@ -15,7 +15,7 @@ use crate::catalog::Table;
 use crate::partition::Partition;
 use crate::statement::{AlterAction, RelationKind, SchemaChange};
 use rubato_base::{Error, RowRef, TransactionId};
-use rubato_protocol::{FormulaDatabase, KeyRange, Outcome, Stop};
+use rubato_protocol::{FormulaDatabase, KeyRange, Outcome};
 use std::sync::Arc;
 
 impl Session {
@@ -55,16 +55,7 @@ impl Session {
             Some(changing) => changing,
             None => {
                 let change = lay_anew(copy.reader.table());
-                let made = self.transaction.as_ref().map_or(0, |own| own.created_storage.len());
-                let changing = Box::new(self.begin_schema_change(&change, partition, context.now_us)?);
-                let created = self
-                    .transaction
-                    .as_ref()
-                    .map_or(&[][..], |own| &own.created_storage[made..]);
-                if !partition.database.lay_down(created) {
-                    return Err(Stop::Fail(Error::internal("rows cannot be laid in new storage")));
-                }
-                changing
+                self.begin_to_lay(&change, partition, context.now_us)?
             }
         };
         let Some(changing) = self.move_rows(changing, partition, context)? else {

@@ -210,6 +210,7 @@ impl Session {
             self.note_storage(work, &works, partition, &after);
         }
         Ok(SchemaChanging {
+            statement: None,
             run: SchemaRun::new(works),
             beside: None,
             after,

@@ -1,5 +1,6 @@
 //! The transaction stage's begin, and the stages that run plans.
 
+use super::anew::Anew;
 use super::away::{Course, Place, begun_elsewhere};
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
@@ -193,6 +194,14 @@ impl Session {
         }
         current.catalog_version = catalog.version;
         let alone_and_reading = current.alone && plan.read_only;
+        if current.anew == Some(Anew::Table) {
+            current.cursor = None;
+            let place = self.place_of_laying(partition);
+            return match self.goes_anew_elsewhere(&place, partition, responder) {
+                Some(next) => Ok(next),
+                None => self.lay_table_anew(plan, partition, context, responder),
+            };
+        }
         let place = self.place_of(plan, partition)?;
         match place {
             Place::At(node) => return Ok(self.send_away(node, partition, responder)),
@@ -231,7 +240,11 @@ impl Session {
         if let Some(current) = &mut self.current {
             current.savepoint = Some(savepoint);
             if current.cursor.is_none() {
-                current.cursor = Some(Box::new(Cursor::new(Arc::clone(plan))));
+                let cursor = match current.anew {
+                    Some(_) => Cursor::laying(Arc::clone(plan)),
+                    None => Cursor::new(Arc::clone(plan)),
+                };
+                current.cursor = Some(Box::new(cursor));
                 current.mark = responder.buffered_bytes();
             }
         }
@@ -378,6 +391,11 @@ impl Session {
                     && let Some(next) = self.pause(partition)
                 {
                     return next;
+                }
+                if let Stop::Fail(error) = &stop
+                    && self.may_go_anew(error, false, partition)
+                {
+                    return self.go_anew(error.clone(), partition, responder);
                 }
                 // What has to wait has undone what must wait, and goes on there.
                 if let Some(savepoint) = savepoint.filter(|_| !matches!(stop, Stop::Wait(_))) {
@@ -547,6 +565,9 @@ impl Session {
         let error = self.cancelled.take()?;
         if let Some(transaction) = &self.transaction {
             partition.database.stop_waiting(transaction.id);
+        }
+        if self.may_go_anew(&error, true, partition) {
+            return Some(self.go_anew(error, partition, responder));
         }
         Some(self.fail(error, partition, responder))
     }

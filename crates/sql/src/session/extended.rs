@@ -405,6 +405,7 @@ impl Session {
             started_us: context.now_us,
             numbers: None,
             sees_others: false,
+            anew: None,
         };
         if !alone
             && self.block == Block::None

@@ -97,21 +97,18 @@ impl Session {
         self.copy_out = None;
         self.give_up_schema_change(partition);
         self.give_back_grants(partition);
-        let Some(current) = &mut self.current else {
+        let may = self.may_run_again();
+        let Some(current) = self.current.as_mut().filter(|_| may) else {
             return self.fail(error, partition, responder);
         };
-        let unseen =
-            !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
-        let first_portal_run = current.max_rows == usize::MAX && current.fetch.is_none();
-        let may = unseen && first_portal_run && self.retries <= RETRIES_MAX && self.cancelled.is_none();
         match self.block {
-            Block::None if may => {
+            Block::None => {
                 responder.truncate(current.mark);
                 reset(current);
                 self.undo(partition);
                 Next::To(StageKind::Transaction)
             }
-            Block::Explicit if may && self.replay.is_some() => {
+            _ => {
                 if current.origin != Origin::Replay {
                     responder.truncate(current.mark);
                     reset(current);
@@ -121,8 +118,23 @@ impl Session {
                 self.replaying = 0;
                 self.start_replay_statement()
             }
-            _ => self.fail(error, partition, responder),
         }
+    }
+
+    /// Whether the statement, or the block so far, can be run again without the client noticing.
+    pub(super) fn may_run_again(&self) -> bool {
+        let Some(current) = &self.current else {
+            return false;
+        };
+        let unseen =
+            !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
+        let first_portal_run = current.max_rows == usize::MAX && current.fetch.is_none();
+        let is_kept = match self.block {
+            Block::None => true,
+            Block::Explicit => self.replay.is_some(),
+            _ => false,
+        };
+        unseen && first_portal_run && is_kept && self.retries <= RETRIES_MAX && self.cancelled.is_none()
     }
 
     /// The block needs what is on the node that keeps what there is once. It runs there from its beginning on, if the client cannot tell.
@@ -182,6 +194,7 @@ impl Session {
                     started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
                     numbers: None,
                     sees_others: false,
+                    anew: None,
                 });
             }
             None => self.current = self.after_replay.take(),

@@ -15,6 +15,7 @@
 //! - After an error within a block only ROLLBACK (to a savepoint) and COMMIT are taken; after an error in an extended-query
 //!   sequence everything up to Sync is passed over.
 
+mod anew;
 mod away;
 mod beside;
 mod block;
@@ -197,6 +198,8 @@ struct Current {
     numbers: Option<Option<numbers::Wanted>>,
     /// Whether it has asked other nodes for what it shows of them.
     sees_others: bool,
+    /// It has changed more than may be pending.
+    anew: Option<anew::Anew>,
 }
 
 impl Current {

@@ -4,6 +4,7 @@
 //! transaction, and he waits for those who have begun to write. Rows are moved in slices, meanwhile others read, and write
 //! elsewhere. Two transactions that change different tables do not concern each other: their changes are put together.
 
+use super::anew::insert_into;
 use super::beside::{Beside, storage_of_tables};
 use super::block::OpenTransaction;
 use super::environment::handed_over;
@@ -13,15 +14,14 @@ use super::{Next, Session, SessionContext, ToBind};
 use crate::catalog::{Catalog, RelationName, Table};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
-use crate::executor::{SchemaRun, storage_of_rows};
+use crate::executor::{Cursor, SchemaRun, storage_of_rows};
 use crate::far::stop_of;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
-use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
-use crate::route::KnownNeeds;
-use crate::schema_change::{StorageWork, apply_under, changed_tables, merge};
+use crate::plan::{InsertSource, Plan};
+use crate::schema_change::{Becomes, StorageWork, apply_under, changed_tables, merge};
 use crate::statement::{CreateTableAs, SchemaChange, Statement};
-use rubato_base::{Error, NodeId, Result, SqlState, TableId, TransactionId};
+use rubato_base::{Error, NodeId, Result, SqlState, TableId, TransactionId, Value};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(super) struct SchemaChanging {
     /// As long as rows are gone over beside those who write.
     pub(super) beside: Option<Beside>,
     pub(super) after: Arc<Catalog>,
+    /// The statement whose expressions say what becomes of rows, and its parameters.
+    pub(super) statement: Option<(Box<Cursor>, Arc<[Value]>)>,
     pub(super) notices: Vec<Error>,
     pub(super) tag: &'static str,
     /// Whether there is anything to commit.
@@ -93,20 +95,32 @@ impl Session {
     ) -> Outcome<Option<Box<SchemaChanging>>> {
         let id = self.ensure_transaction(partition, false, context.now_us)?;
         let after = Arc::clone(&changing.after);
-        let times_us = (context.now_us, (context.clock_us)());
+        let mut times_us = (context.now_us, (context.clock_us)());
         let run = &mut changing.run;
+        let mut statement = changing.statement.as_mut();
+        let parameters = statement.as_ref().map(|(_, parameters)| Arc::clone(parameters));
+        if let (Some(_), Some(current)) = (&parameters, &self.current) {
+            times_us = (current.started_us, current.started_us);
+        }
         let part = Part {
             transaction: id,
             catalog: &after,
-            parameters: &[],
+            parameters: parameters.as_deref().unwrap_or_default(),
             times_us,
             limits: context.limits,
             analytics: None,
         };
         let is_paused = |done: &bool| !done;
-        let outcome = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
-            run.run(execution)
-        });
+        let outcome = self.run_slice(
+            partition,
+            part,
+            context.clock_us,
+            is_paused,
+            |execution| match &mut statement {
+                None => run.run(execution),
+                Some((cursor, _)) => cursor.with_known(execution, |execution| run.run(execution)),
+            },
+        );
         self.facts.builds(changing.run.progress(&after, &partition.database));
         if matches!(outcome, Err(Stop::Wait(_))) {
             self.changing_schema = Some(changing);
@@ -135,24 +149,12 @@ impl Session {
         let lost = || Error::internal("CREATE TABLE AS has lost its table");
         let table = catalog.tables.get(&create.name).ok_or_else(lost)?;
         let current = self.current.as_mut().ok_or_else(lost)?;
-        let mut table_versions = create.source.table_versions.clone();
-        table_versions.push((create.name.clone(), table.version));
+        let source = InsertSource::Rows(Arc::clone(&create.source));
         current.statement = Statement::Planned(Arc::new(Plan {
-            body: PlanBody::Insert(InsertPlan {
-                table: Arc::clone(table),
-                source: InsertSource::Rows(Arc::clone(&create.source)),
-                on_conflict: None,
-                returning: None,
-            }),
-            parameter_types: Vec::new(),
-            output: Vec::new(),
-            table_versions,
             path,
-            read_only: false,
-            asks_sizes: create.source.asks_sizes,
+            parameter_types: Vec::new(),
             pinned: Vec::new(),
-            subqueries: Arc::clone(&create.source.subqueries),
-            needs: KnownNeeds::default(),
+            ..insert_into(table, source, &create.source)
         }));
         current.catalog_version = catalog.version;
         current.told_tag = matches!(create.change, SchemaChange::Refresh { .. }).then_some(create.tag);
@@ -218,6 +220,7 @@ impl Session {
             run: SchemaRun::new(applied.work),
             beside,
             after,
+            statement: None,
             notices: applied.notices,
             tag: applied.tag,
             is_change,
@@ -524,7 +527,7 @@ fn is_left_alone(source: TableId, works: &[StorageWork], transaction: &OpenTrans
 /// Whether rows that are laid out anew get other values.
 fn converts_rows(works: &[StorageWork]) -> bool {
     let converts =
-        |work: &StorageWork| matches!(work, StorageWork::Rewrite { conversions, .. } if !conversions.is_empty());
+        |work: &StorageWork| matches!(work, StorageWork::Rewrite { becomes, .. } if *becomes != Becomes::Same);
     works.iter().any(converts)
 }
 

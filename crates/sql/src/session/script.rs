@@ -234,6 +234,7 @@ impl Session {
             started_us: now_us,
             numbers: None,
             sees_others: false,
+            anew: None,
         }
     }
 

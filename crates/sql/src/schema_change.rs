@@ -145,11 +145,11 @@ pub enum Becomes {
     Same,
     /// Columns get other values; these must satisfy NOT NULL (23502) and the checks that read them (23514).
     Converted(Vec<Conversion>),
-    /// What an UPDATE or DELETE makes of them.
+    /// What a statement makes of them; rows without a primary key keep their numbers.
     Changed(RowsChange),
 }
 
-/// An UPDATE or DELETE that is carried out by laying the rows of its table anew. It is the same as itself only.
+/// An UPDATE, DELETE or INSERT for which the rows of its table are laid anew. It is the same as itself only.
 #[derive(Clone, Debug)]
 pub struct RowsChange(pub Arc<Plan>);
 

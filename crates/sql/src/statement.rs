@@ -523,7 +523,7 @@ pub enum SchemaChange {
 pub enum AlterAction {
     /// SET (spread ...): the rows are laid anew on the nodes that the grid has now; `None`: on the first of them.
     Lay(Option<crate::catalog::Spread>),
-    /// An UPDATE or DELETE of the table: its rows are laid anew as it leaves them.
+    /// An UPDATE, DELETE or INSERT of the table: the rows that are there are laid anew as it leaves them.
     Change(crate::schema_change::RowsChange),
     /// SET (spread_nodes ...): a step on the way of the rows to these nodes, as long as they are on others.
     Step {

@@ -3,6 +3,7 @@
 mod addresses;
 mod administration;
 mod advisory;
+mod anew;
 mod answers;
 mod arrays;
 mod beside;

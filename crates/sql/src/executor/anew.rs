@@ -1,4 +1,4 @@
-//! What an UPDATE or DELETE leaves of each row, where all rows of its table are laid anew (see `session/anew.rs`).
+//! What a statement leaves of each row, where all rows of its table are laid anew (see `session/anew.rs`).
 
 use super::ExecutionContext;
 use super::constraints::{check_options, check_row};
@@ -31,6 +31,7 @@ pub(super) fn left_of(
     context: &ExecutionContext<'_>,
 ) -> Outcome<Left> {
     let (step, filter) = match &plan.body {
+        PlanBody::Insert(_) => return Ok(Left::Same),
         PlanBody::Update(update) => (&update.target, update.filter.as_ref()),
         PlanBody::Delete(delete) => (&delete.target, delete.filter.as_ref()),
         _ => return Err(Error::internal("rows are laid anew for a statement that does not change them").into()),

@@ -260,6 +260,9 @@ impl ExecutionContext<'_> {
 pub trait RowNumbers {
     /// A number that no row of the table has had before; larger ones later, so that a scan sees rows in order of insertion.
     fn next_row_number(&self, table: TableId) -> u64;
+
+    /// A row of other storage of the table has come to be in this one, with its number: later ones are others.
+    fn note_row_number(&self, table: TableId, number: u64);
 }
 
 /// What a statement may hold in memory: sorted or grouped rows, rows kept for RETURNING, keys of rows to change.

@@ -19,7 +19,7 @@ use crate::far::{LaidFrom, LaidInVain, waits_for_others};
 use crate::moves::Searched;
 use crate::partition::Derived;
 use crate::schema_change::{Becomes, Conversion, StorageWork};
-use rubato_base::{ColumnSet, Error, Key, Result, Row, SqlState, TableId, Value};
+use rubato_base::{ColumnSet, DataType, Error, Key, KeyReader, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Change, Formula, RowBounds, Tuple};
 use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
@@ -409,7 +409,8 @@ impl Task {
             }
         };
         let row = new.as_ref().unwrap_or(row);
-        let is_new = rewrite(&self.table, row, context)?;
+        let keeps_number = self.table.primary_key.is_empty() && matches!(self.becomes, Becomes::Changed(_));
+        let is_new = rewrite(&self.table, (Some(key).filter(|_| keeps_number), row), context)?;
         self.refuse_second(is_new, None, row, context)?;
         working.changed += counted;
         Ok(())
@@ -553,11 +554,21 @@ fn fill_index(
     })
 }
 
-fn rewrite(table: &Table, row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+/// Puts a row into the storage of its table, under its own key or under one that it has; false if the key is taken.
+fn rewrite(table: &Table, (kept, row): (Option<&Key>, &Row), context: &mut ExecutionContext<'_>) -> Outcome<bool> {
     for &column in &table.primary_key {
         refuse_null(table, column, row)?;
     }
-    let key = new_row_key(table, row, context)?;
+    let key = match kept {
+        Some(key) => {
+            let number = KeyReader::new(key.as_bytes()).next(DataType::Int8)?.as_i64();
+            context
+                .row_numbers
+                .note_row_number(table.id, number.unwrap_or(0) as u64);
+            key.clone()
+        }
+        None => new_row_key(table, row, context)?,
+    };
     let (database, transaction) = (&mut context.database, context.transaction);
     let is_new = if database.here().is_laid_out(table.id) {
         let from = || LaidFrom { line: 0, row: None };

@@ -1,4 +1,4 @@
-//! UPDATE and DELETE of so many rows that their table is laid anew.
+//! Statements that change so many rows that their table is laid anew.
 
 use super::apply::Change;
 use super::{Becomes, RowsChange, StorageWork};
@@ -31,7 +31,7 @@ impl Change {
 }
 
 /// The foreign keys, by their tables and their places there, that are to be verified when the rows of a table are as the statement leaves
-/// them. `None` if it is no UPDATE or DELETE of one table that can be carried out by laying that table anew: it gives rows back, or rows of
+/// them. `None` if it cannot be carried out by laying that table anew: it changes rows and gives some back, or rows of
 /// other tables follow.
 pub(crate) fn keys_to_verify(plan: &Plan, catalog: &Catalog) -> Option<Vec<(RelationName, usize)>> {
     let (target, changed) = match &plan.body {
@@ -40,6 +40,8 @@ pub(crate) fn keys_to_verify(plan: &Plan, catalog: &Catalog) -> Option<Vec<(Rela
             (&update.target, Some(changed))
         }
         PlanBody::Delete(delete) if delete.returning.is_none() => (&delete.target, None),
+        // Its own rows are looked at when they come.
+        PlanBody::Insert(_) => return Some(Vec::new()),
         _ => return None,
     };
     let table = table_of(target, catalog)?;

@@ -11,7 +11,6 @@
 //! read of their own table, or that have a savepoint before them.
 
 use super::away::{Place, begun_elsewhere};
-use super::block::OpenTransaction;
 use super::schema::SchemaChanging;
 use super::{Next, Session, SessionContext};
 use crate::catalog::{Catalog, Table};
@@ -57,28 +56,16 @@ impl Session {
             }
             _ => keys_to_verify(plan, &catalog).is_some(),
         };
-        is_possible && self.may_lay_table_anew(plan, transaction, &catalog, partition)
+        is_possible && self.may_lay_table_anew(plan, &catalog, partition)
     }
 
     /// Whether nothing of the session, and nothing of the table, is in the way of laying it anew.
-    fn may_lay_table_anew(
-        &self,
-        plan: &Arc<Plan>,
-        transaction: &OpenTransaction,
-        catalog: &Catalog,
-        partition: &Partition,
-    ) -> bool {
+    fn may_lay_table_anew(&self, plan: &Arc<Plan>, catalog: &Catalog, partition: &Partition) -> bool {
         let Some(table) = changed_table(plan).and_then(|table| catalog.tables.get(&table.key())) else {
             return false;
         };
-        // Rows without a key lie on the nodes that have numbered them.
-        let far = transaction.far.as_ref();
-        let is_spread = far.is_some_and(|far| far.whereabouts().is_on_others(table.id));
-        let Some(change) = change_of(plan, table) else {
-            return false;
-        };
+        let change = change_of(plan, table);
         partition.database.takes_rows()
-            && !(is_spread && table.primary_key.is_empty())
             && self.refuse_tables_in_use(&change, catalog).is_ok()
             && self.refuse_pending_checks(&change, catalog).is_ok()
     }
@@ -161,8 +148,8 @@ impl Session {
     ) -> Outcome<Box<SchemaChanging>> {
         let catalog = self.catalog(partition);
         let table = changed_table(plan).and_then(|table| catalog.tables.get(&table.key()));
-        let change = table.and_then(|table| change_of(plan, table));
-        let change = change.ok_or_else(|| Error::internal("a statement has lost its table"))?;
+        let table = table.ok_or_else(|| Error::internal("a statement has lost its table"))?;
+        let change = change_of(plan, table);
         let mut changing = self.begin_to_lay(&change, partition, context.now_us)?;
         if let Some(current) = &mut self.current {
             let cursor = Box::new(Cursor::new(Arc::clone(plan)));
@@ -219,18 +206,13 @@ fn changed_table(plan: &Plan) -> Option<&Arc<Table>> {
 }
 
 /// What is done to the table before the statement goes on, or in its place.
-fn change_of(plan: &Arc<Plan>, table: &Table) -> Option<SchemaChange> {
-    let action = match &plan.body {
-        PlanBody::Insert(_) => AlterAction::Lay(table.spread.clone()),
-        PlanBody::Update(_) | PlanBody::Delete(_) => AlterAction::Change(RowsChange(Arc::clone(plan))),
-        _ => return None,
-    };
-    Some(SchemaChange::AlterTable {
+fn change_of(plan: &Arc<Plan>, table: &Table) -> SchemaChange {
+    SchemaChange::AlterTable {
         table: table.key(),
         if_exists: false,
-        actions: vec![action],
+        actions: vec![AlterAction::Change(RowsChange(Arc::clone(plan)))],
         kind: RelationKind::Table,
-    })
+    }
 }
 
 /// The plan of an INSERT into a table as it is now, of rows of a query that was planned with `of`.

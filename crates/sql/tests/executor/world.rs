@@ -70,6 +70,10 @@ impl RowNumbers for Counter {
         self.0.set(self.0.get() + 1);
         self.0.get()
     }
+
+    fn note_row_number(&self, _table: TableId, number: u64) {
+        self.0.set(self.0.get().max(number));
+    }
 }
 
 /// Sequences from 1 upwards.

@@ -6,7 +6,7 @@ pub mod data;
 mod ends;
 mod errors;
 mod filter;
-mod laid;
+pub mod laid;
 mod lent;
 mod mutations;
 mod waits;

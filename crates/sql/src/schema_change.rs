@@ -105,13 +105,6 @@ pub enum StorageWork {
         /// Its default, which is not volatile.
         default: rubato_formula::Expr,
     },
-    /// A column was added that is generated, or whose default is volatile: every row gets a value of its own in it.
-    FillColumn {
-        /// The table.
-        table: RelationName,
-        /// The column.
-        column: usize,
-    },
     /// The sequence starts: its next value is its first.
     StartSequence {
         /// Its name.
@@ -164,8 +157,11 @@ impl PartialEq for RowsChange {
 pub struct Conversion {
     /// The column.
     pub column: usize,
-    /// Its new value, over the row as it was.
+    /// Its new value.
     pub value: rubato_formula::Expr,
+    /// Whether the column is new: its value is over the row as the conversions before it, and those of columns that are not, have left it.
+    /// Otherwise it is over the row as it was.
+    pub is_new: bool,
 }
 
 /// A schema change carried out on the catalog.

@@ -184,7 +184,7 @@ fn a_statement_that_is_too_large_is_refused_with_what_to_do() {
         );
         world.node.checkpoint().expect("a checkpoint");
     }
-    world.send(0, [query("update many set n = n * 2 + 1 where n = 0")]);
+    world.send(0, [query("update many set n = n * 2 + 1 where n = 0 returning id")]);
     for _ in 0..2000 {
         world.turn();
         if world.is_idle(0) {

@@ -74,7 +74,6 @@ pub fn read_beside_writers(works: &[StorageWork], catalog: &Catalog) -> Option<V
             StorageWork::SetMissing { .. }
             | StorageWork::Rewrite { .. }
             | StorageWork::VerifyUnique { .. }
-            | StorageWork::FillColumn { .. }
             | StorageWork::Move { .. } => return None,
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }

@@ -20,7 +20,7 @@ use crate::moves::Searched;
 use crate::partition::Derived;
 use crate::schema_change::{Becomes, Conversion, StorageWork};
 use rubato_base::{ColumnSet, DataType, Error, Key, KeyReader, Result, Row, SqlState, TableId, Value};
-use rubato_formula::{Change, Formula, RowBounds, Tuple};
+use rubato_formula::Tuple;
 use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, Outcome, ScanEnd, Stop};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -192,7 +192,6 @@ pub(super) enum Doing {
     VerifyCheck(usize),
     VerifyForeignKey(usize),
     VerifyUnique(usize),
-    FillColumn(usize),
 }
 
 /// One work on the rows of a table.
@@ -203,6 +202,8 @@ pub(super) struct Task {
     pub(super) doing: Doing,
     /// What becomes of the rows that are laid out anew.
     becomes: Becomes,
+    /// Rows that have no key stay with the numbers that they have.
+    keeps_numbers: bool,
     /// See [`SchemaRun`].
     changes: Option<RelationName>,
     /// See [`left_of`].
@@ -230,18 +231,20 @@ impl Task {
             StorageWork::VerifyCheck { table, check } => (table, Doing::VerifyCheck(*check)),
             StorageWork::VerifyForeignKey { table, foreign_key } => (table, Doing::VerifyForeignKey(*foreign_key)),
             StorageWork::VerifyUnique { table, index } => (table, Doing::VerifyUnique(*index)),
-            StorageWork::FillColumn { table, column } => (table, Doing::FillColumn(*column)),
         };
         let table = table_of(name, context)?;
         let (storage, becomes) = match work {
             StorageWork::Rewrite { from, becomes, .. } => (*from, becomes.clone()),
             _ => (storage_of_rows(&table, later), Becomes::Same),
         };
+        let had_no_key = matches!(work, StorageWork::Rewrite { old_key, .. } if old_key.is_empty());
+        let keeps_numbers = had_no_key && table.primary_key.is_empty() && becomes != Becomes::Same;
         Ok(Some(Task {
             table,
             storage,
             doing,
             becomes,
+            keeps_numbers,
             changes: None,
             reach: OnceCell::new(),
         }))
@@ -261,10 +264,6 @@ impl Task {
             Doing::VerifyNotNull(column) => ColumnSet::column(column),
             Doing::VerifyCheck(check) => self.table.checks[check].columns,
             Doing::VerifyForeignKey(key) => self.table.foreign_keys[key].columns.iter().copied().collect(),
-            Doing::FillColumn(column) => {
-                let generated = self.table.columns[column].generated.as_ref();
-                generated.map_or(ColumnSet::EXISTENCE, |own| own.columns)
-            }
         };
         columns.union(ColumnSet::EXISTENCE)
     }
@@ -379,7 +378,6 @@ impl Task {
                 outcome.map_err(|stop| self.told_of_referred(stop, foreign_key, row, context))
             }
             Doing::VerifyUnique(index) => verify_unique(table, index, row, context),
-            Doing::FillColumn(column) => fill_column(table, self.storage, column, (key, row), context),
         }
     }
 
@@ -409,8 +407,7 @@ impl Task {
             }
         };
         let row = new.as_ref().unwrap_or(row);
-        let keeps_number = self.table.primary_key.is_empty() && matches!(self.becomes, Becomes::Changed(_));
-        let is_new = rewrite(&self.table, (Some(key).filter(|_| keeps_number), row), context)?;
+        let is_new = rewrite(&self.table, (Some(key).filter(|_| self.keeps_numbers), row), context)?;
         self.refuse_second(is_new, None, row, context)?;
         working.changed += counted;
         Ok(())
@@ -583,8 +580,11 @@ fn rewrite(table: &Table, (kept, row): (Option<&Key>, &Row), context: &mut Execu
 /// The row with its columns' new values, which are as the table wants them.
 fn converted(table: &Table, conversions: &[Conversion], row: &Row, context: &mut ExecutionContext<'_>) -> Outcome<Row> {
     let mut values = row_values(table, row.as_ref());
-    for conversion in conversions {
+    for conversion in conversions.iter().filter(|conversion| !conversion.is_new) {
         values[conversion.column] = conversion.value.evaluate(row, context.evaluation)?;
+    }
+    for conversion in conversions.iter().filter(|conversion| conversion.is_new) {
+        values[conversion.column] = conversion.value.evaluate(&*values, context.evaluation)?;
     }
     let row = Row::from_values(&values);
     context.spend(WRITTEN_ROW_COST);
@@ -678,25 +678,4 @@ fn refuse_null(table: &Table, column: usize, row: &Row) -> Result<()> {
     let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
     let error = Error::new(SqlState::NOT_NULL_VIOLATION, message);
     Err(table.named_in(error, Some(name), None))
-}
-
-fn fill_column(
-    table: &Table,
-    storage: TableId,
-    column: usize,
-    (key, row): (&Key, &Row),
-    context: &mut ExecutionContext<'_>,
-) -> Outcome<()> {
-    let own = &table.columns[column];
-    let value = match (&own.generated, &own.default) {
-        (Some(generated), _) => generated.expr.evaluate(row, context.evaluation)?,
-        (None, Some(default)) => default.evaluate(&(), context.evaluation)?,
-        (None, None) => Value::Null,
-    };
-    let change = Change::set(column as u16, own.column_type, value);
-    let formula = Formula::new([change])?;
-    context.spend(WRITTEN_ROW_COST);
-    let (database, transaction) = (&mut context.database, context.transaction);
-    database.update_blind(transaction, storage, key.as_bytes(), formula, &RowBounds::default())?;
-    Ok(())
 }

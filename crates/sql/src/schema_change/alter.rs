@@ -2,7 +2,7 @@
 
 use super::apply::{Change, no_table};
 use super::sequences::number_new_sequence;
-use super::{Becomes, StorageWork};
+use super::{Becomes, Conversion, StorageWork};
 use crate::binder::{Renaming, renamed_check};
 use crate::catalog::{Catalog, Check, Column, Deferral, Index, RelationName};
 use crate::statement::AlterAction;
@@ -439,10 +439,22 @@ impl Change {
                 });
             }
             None if !generated => {}
-            _ => self.work.push(StorageWork::FillColumn {
-                table: table.clone(),
-                column: place,
-            }),
+            default => {
+                let generated = own.columns[place].generated.as_ref();
+                let value = generated.map(|own| own.expr.clone()).or(default);
+                let value = value.ok_or_else(|| Error::internal("a column without a value for rows that are there"))?;
+                let key = own.primary_key.clone();
+                self.lay_out(table, key)?;
+                let is_new = true;
+                self.convert(
+                    table,
+                    Conversion {
+                        column: place,
+                        value,
+                        is_new,
+                    },
+                );
+            }
         }
         if not_null {
             self.work.push(StorageWork::VerifyNotNull {
@@ -636,7 +648,6 @@ impl Change {
                 | StorageWork::VerifyForeignKey { table, .. }
                 | StorageWork::VerifyUnique { table, .. }
                 | StorageWork::SetMissing { table, .. }
-                | StorageWork::FillColumn { table, .. }
                 | StorageWork::Move { table, .. } => {
                     if table == old {
                         table.clone_from(new);

@@ -39,7 +39,9 @@ impl Change {
         if let Some(value) = conversion {
             let key = own.primary_key.clone();
             self.lay_out(table, key)?;
-            self.convert(table, column, value);
+            let value = value.clone();
+            let is_new = false;
+            self.convert(table, Conversion { column, value, is_new });
         }
         self.retyped.push((column, conversion.is_some()));
         Ok(())
@@ -80,7 +82,8 @@ impl Change {
         Ok(())
     }
 
-    fn convert(&mut self, name: &RelationName, column: usize, value: &Expr) {
+    /// A column gets other values when the rows of the table are laid out anew.
+    pub(super) fn convert(&mut self, name: &RelationName, conversion: Conversion) {
         for work in &mut self.work {
             let StorageWork::Rewrite { table, becomes, .. } = work else {
                 continue;
@@ -88,14 +91,11 @@ impl Change {
             if table != name {
                 continue;
             }
-            let conversion = Conversion {
-                column,
-                value: value.clone(),
-            };
             match becomes {
                 Becomes::Converted(conversions) => conversions.push(conversion),
                 _ => *becomes = Becomes::Converted(vec![conversion]),
             }
+            return;
         }
     }
 

@@ -283,7 +283,7 @@ impl Session {
             StorageWork::Create { storage } => {
                 partition.database.create_private_table(*storage);
                 match source {
-                    Some(source) if is_left_alone(source, works, transaction, partition) => {
+                    Some(source) if is_left_alone(source, transaction, partition) => {
                         let goes_down = is_laid_here && converts_rows(works);
                         if goes_down || is_spread_and_large {
                             // Recovery does not know what the rows became: they go to the store, or are logged like others.
@@ -519,9 +519,8 @@ fn source_of(storage: TableId, works: &[StorageWork], after: &Catalog) -> Option
 }
 
 /// Whether rows can be laid out of the source: none of them is pending.
-fn is_left_alone(source: TableId, works: &[StorageWork], transaction: &OpenTransaction, partition: &Partition) -> bool {
-    let changes_rows = works.iter().any(|work| matches!(work, StorageWork::FillColumn { .. }));
-    !changes_rows && !partition.database.written_tables(transaction.id).contains(&source)
+fn is_left_alone(source: TableId, transaction: &OpenTransaction, partition: &Partition) -> bool {
+    !partition.database.written_tables(transaction.id).contains(&source)
 }
 
 /// Whether rows that are laid out anew get other values.

@@ -475,8 +475,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             }),
         ];
         let earliest = deadlines.into_iter().flatten().min();
-        // Rounded up by a millisecond, since the system waits in whole ones: else the last one would be spent spinning.
-        let until = earliest.map(|deadline| Duration::from_micros((deadline - now_us()).max(0) as u64 + 999));
+        let until = earliest.map(|deadline_us| until(deadline_us, now_us()));
         let log_wait = answers_wait.then_some(LOG_WAIT);
         let grid = self.carrier.as_ref().map(Carrier::timeout);
         [until, log_wait, grid].into_iter().flatten().min()
@@ -643,5 +642,14 @@ fn set_socket_options(socket: &TcpStream) {
         .and_then(|()| options.set_tcp_keepalive(&keepalive));
     if let Err(wrong) = set {
         tracing::debug!(%wrong, "socket options could not be set");
+    }
+}
+
+/// How long to wait for events until then. Rounded up by a millisecond, since the system waits in whole ones: else the last one would be
+/// spent spinning. What is due is not waited for: a long statement of another node's client goes on at once.
+fn until(deadline_us: i64, now_us: i64) -> Duration {
+    match deadline_us - now_us {
+        ..=0 => Duration::ZERO,
+        us => Duration::from_micros(us as u64 + 999),
     }
 }

@@ -221,6 +221,8 @@ impl Operation {
             }
             Operation::Close { tables } => {
                 database.close_tables(transaction, tables)?;
+                // Rule P-13: what it has waited for may stand above its begin tick, and nothing else keeps it from committing there.
+                database.catch_up(transaction)?;
                 Answer::Done
             }
             Operation::Create { storage } => {

@@ -282,3 +282,38 @@ fn rows_that_come_beside_a_change_that_moves_rows_are_moved_or_refuse_it() {
         }
     }
 }
+
+/// A change that was made on one other node behind the snapshot of a schema change, which waited for it: it is among what is moved, although
+/// nothing else keeps the schema change from coming to stand below it.
+#[test]
+fn what_a_change_that_moves_rows_has_waited_for_is_moved() {
+    for rows in [10, 6_000] {
+        for id in 1..=6 {
+            let mut sites = followed();
+            let made = format!(
+                "CREATE TABLE kept (id int PRIMARY KEY, v int); CREATE TABLE other (id int); INSERT INTO other VALUES (1);
+                 INSERT INTO kept SELECT n, 0 FROM generate_series(1, {rows}) n"
+            );
+            ask_at(0, &mut sites, &made);
+            ask_at(0, &mut sites, "BEGIN; SELECT id FROM other");
+            let told = ask_at(
+                1,
+                &mut sites,
+                &format!("BEGIN; UPDATE kept SET v = v + 1 WHERE id = {id}"),
+            );
+            assert_eq!(told.last().map(String::as_str), Some("Z T"), "{told:?}");
+            sites[0].send("ALTER TABLE kept ALTER COLUMN v TYPE bigint; COMMIT");
+            work(&mut sites);
+            assert_eq!(sites[0].said(), [""; 0], "it waits");
+            let told = ask_at(1, &mut sites, "COMMIT");
+            assert_eq!(told[0], "C COMMIT", "{id} of {rows}");
+            let told = end_of(0, &mut sites);
+            ask_at(0, &mut sites, "ROLLBACK");
+            come_to_rest(&mut sites);
+            for node in 0..2 {
+                let all = asked(node, &mut sites, "SELECT count(*), sum(v) FROM kept");
+                assert_eq!(all, format!("D {rows}|1"), "{id} of {rows}: {told:?}");
+            }
+        }
+    }
+}

@@ -98,6 +98,44 @@ fn all_rows_are_changed_or_some_of_them_alone_and_in_blocks() {
     }
 }
 
+/// What a plan's access says of rows is in no condition of it.
+#[test]
+fn rows_that_the_access_does_not_reach_stay() {
+    let conditions = [
+        "id > 1000",
+        "id between 500 and 19000",
+        "id > 100 and id <> 7000",
+        "n >= 11",
+        "n > 20 and n < 95 and id > 50",
+        "note > 'note 12'",
+        "(n > 11 and n < 70) or id < 9000",
+        "id <> (select max(kind) from kinds)",
+    ];
+    for condition in conditions {
+        for verb in ["update # set n = n + 1, kind = 7 where", "delete from # where"] {
+            let mut world = made();
+            // As large statements would be carried out if they were small.
+            must(&mut world, "set enable_seqscan = off");
+            let statement = format!("{verb} {condition}");
+            let said = ask(&mut world, &statement.replace('#', "t"));
+            let count = format!("select count(*) from p where {condition}");
+            let expected = ask(&mut world, &count)[1].replace("D ", "");
+            assert!(
+                expected.parse::<usize>().is_ok_and(|rows| rows > 8_000),
+                "{condition}: {expected}"
+            );
+            assert_eq!(
+                said[0],
+                format!("C {} {expected}", &statement[..6].to_uppercase()),
+                "{statement}"
+            );
+            let whole = format!("{verb} ({condition})");
+            in_pieces(&mut world, &whole.replace('#', "p"));
+            assert_alike(world);
+        }
+    }
+}
+
 #[test]
 fn one_transaction_may_change_a_table_like_that_again_and_again() {
     let mut world = made();

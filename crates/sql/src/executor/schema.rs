@@ -5,7 +5,7 @@
 //! ([`Derived`]), so that recovery can do it again. Other new storage is written to like any other. Nobody else writes to the table meanwhile: the
 //! session has seen to that.
 
-use super::anew::{Left, left_of};
+use super::anew::{Left, Reach, left_of};
 use super::constraints::{shown_key, unique_constraint, unique_violation};
 use super::deferred::is_shared;
 use super::keys::{entry_key, entry_row, new_row_key, row_key, row_values};
@@ -207,7 +207,7 @@ pub(super) struct Task {
     /// See [`SchemaRun`].
     changes: Option<RelationName>,
     /// See [`left_of`].
-    reach: OnceCell<Vec<KeyRange>>,
+    reach: OnceCell<Reach>,
 }
 
 impl Task {

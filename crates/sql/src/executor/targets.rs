@@ -133,7 +133,8 @@ impl<'a> Target<'a> {
             .chain(self.filter)
     }
 
-    fn accepts(&self, row: RowRef<'_>, evaluation: &EvalContext<'_>) -> Result<bool> {
+    /// Whether a row that the access has reached satisfies the conditions.
+    pub(super) fn accepts(&self, row: RowRef<'_>, evaluation: &EvalContext<'_>) -> Result<bool> {
         for condition in self.conditions() {
             if !condition.is_true(&row, evaluation)? {
                 return Ok(false);
@@ -348,18 +349,8 @@ impl<'a> Target<'a> {
         let OrderedRead::Row(Some(row)) = read else {
             return Ok(None);
         };
-        Ok(self.concerns(key, &row, reach, context)?.then_some(row))
-    }
-
-    /// Whether the row satisfies the conditions, and the access would find it.
-    pub(crate) fn concerns(
-        &self,
-        key: &Key,
-        row: &Row,
-        reach: &OnceCell<Vec<KeyRange>>,
-        context: &ExecutionContext<'_>,
-    ) -> Outcome<bool> {
-        Ok(self.accepts(row.as_ref(), context.evaluation)?
-            && still_reached(self.step, self.table, &[], (key, row), reach, context)?)
+        let concerned = self.accepts(row.as_ref(), context.evaluation)?
+            && still_reached(self.step, self.table, &[], (key, &row), reach, context)?;
+        Ok(concerned.then_some(row))
     }
 }

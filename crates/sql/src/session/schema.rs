@@ -271,7 +271,11 @@ impl Session {
             StorageWork::Create { storage } => source_of(*storage, works, after),
             _ => None,
         };
-        let is_spread_and_large = source.is_some_and(|source| !is_here(&source) && self.is_large(source, partition));
+        let is_spread_and_large = source.is_some_and(|source| {
+            let is_to_be_laid =
+                || converts_rows(works) || self.is_large(source, had_key(source, works, after), partition);
+            !is_here(&source) && is_to_be_laid()
+        });
         let is_laid_here = source.as_ref().is_some_and(is_here);
         let Some(transaction) = &mut self.transaction else {
             return;
@@ -326,12 +330,13 @@ impl Session {
     }
 
     /// Whether storage that lies on several nodes may have so many rows that what is made of them is not to be pending: more than a
-    /// few are on this node, some have left its memory, or it has none of them and does not know.
-    fn is_large(&self, storage: TableId, partition: &Partition) -> bool {
+    /// few are on this node, some have left its memory, or it has none of them and does not know. Rows without a key lie on the nodes
+    /// that have made them, however many these are.
+    fn is_large(&self, storage: TableId, has_key: bool, partition: &Partition) -> bool {
         let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());
         let is_here = far.is_none_or(|far| far.whereabouts().holders(storage).contains(&None));
         let (rows, are_all) = partition.database.rows_in_memory(storage);
-        !is_here || !are_all || rows >= SPREAD_ROWS_MIN
+        !is_here || !are_all || !has_key || rows >= SPREAD_ROWS_MIN
     }
 
     /// The new catalog for the log, if the transaction changed the schema; 40001 if somebody else changed the same, or a table
@@ -499,6 +504,16 @@ fn check_last_number(change: &SchemaChange, before: &Catalog, partition: &Partit
     };
     let message = format!("RESTART value ({last}) cannot be {side} ({limit})");
     Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message))
+}
+
+/// Whether the rows that new storage is filled from have a primary key.
+fn had_key(source: TableId, works: &[StorageWork], after: &Catalog) -> bool {
+    let rewritten = works.iter().find_map(|work| match work {
+        StorageWork::Rewrite { from, old_key, .. } if *from == source => Some(!old_key.is_empty()),
+        _ => None,
+    });
+    let kept = || after.table_names.get(&source).and_then(|name| after.tables.get(name));
+    rewritten.unwrap_or_else(|| kept().is_none_or(|table| !table.primary_key.is_empty()))
 }
 
 /// What new storage is filled from, if it is filled from other storage.

@@ -37,13 +37,13 @@ fn expected(first: u32, rows: u32) -> String {
     format!("D {rows}|{rows}|{sum}|name {last:07}")
 }
 
-fn asked(node: usize, sites: &mut [Site; 2], sql: &str) -> String {
+pub(super) fn asked(node: usize, sites: &mut [Site; 2], sql: &str) -> String {
     let told = ask_at(node, sites, sql);
     told.into_iter().find(|told| told.starts_with("D ")).unwrap_or_default()
 }
 
 /// What the session at a node is told until it is idle.
-fn end_of(node: usize, sites: &mut [Site; 2]) -> Vec<String> {
+pub(super) fn end_of(node: usize, sites: &mut [Site; 2]) -> Vec<String> {
     let mut told = Vec::new();
     for _ in 0..40 {
         work(sites);

@@ -1,6 +1,7 @@
 //! Sessions on the nodes of a grid.
 
 mod ages;
+mod anew;
 mod away;
 mod blocks;
 mod catalogs;

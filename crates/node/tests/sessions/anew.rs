@@ -436,3 +436,27 @@ fn what_must_stay_pending_is_refused_as_before() {
         assert_alike(world);
     }
 }
+
+#[test]
+fn what_a_view_asks_of_rows_is_asked_of_large_statements_too() {
+    let mut world = made();
+    must(
+        &mut world,
+        "create view few as select id, n, note from t where n < 100000 with check option",
+    );
+    let wrong = [
+        "update few set n = 100000 * (id / 20000)",
+        "insert into few select -i, 100000 * (i / 20000), 'more ' || i from generate_series(1, 20000) i",
+    ];
+    for statement in wrong {
+        let said = ask(&mut world, statement);
+        assert!(said[0].starts_with("E 44000"), "{statement}: {said:?}");
+    }
+    assert_eq!(
+        ask(&mut world, "update few set n = n + 1")[0],
+        format!("C UPDATE {ROWS}")
+    );
+    in_pieces(&mut world, "update p set n = n + 1");
+    must(&mut world, "drop view few");
+    assert_alike(world);
+}

@@ -132,7 +132,10 @@ impl Session {
         let (Some(table), Some(current)) = (table, &mut self.current) else {
             return Err(Stop::Fail(Error::internal("INSERT has lost its table")));
         };
-        current.statement = Statement::Planned(Arc::new(insert_into(table, insert.source.clone(), plan)));
+        // With what a view asks of rows that come through it.
+        let mut table = (**table).clone();
+        table.checks.clone_from(&insert.table.checks);
+        current.statement = Statement::Planned(Arc::new(insert_into(&Arc::new(table), insert.source.clone(), plan)));
         current.catalog_version = after.version;
         (current.anew, current.cursor) = (Some(Anew::Rows), None);
         // Its text does not say that its rows are laid.

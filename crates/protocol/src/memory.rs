@@ -118,6 +118,12 @@ impl FormulaDatabase {
         Ok(())
     }
 
+    /// Whether a change of each row of the table is certainly more than one transaction may have pending.
+    pub fn has_too_many_rows(&self, table: TableId) -> bool {
+        let rows = self.rows_in_memory(table).0;
+        rows.saturating_mul(PENDING_BYTES) > self.memory_bytes_max / TRANSACTION_SHARE
+    }
+
     /// Whether the transaction may hold little more than its pending changes.
     pub fn is_nearly_full(&self, transaction: TransactionId) -> bool {
         let own = self.transactions.get(transaction).map_or(0, |t| t.pending_bytes);

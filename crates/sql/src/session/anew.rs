@@ -11,13 +11,14 @@
 //! read of their own table, or that have a savepoint before them.
 
 use super::away::{Place, begun_elsewhere};
+use super::block::OpenTransaction;
 use super::schema::SchemaChanging;
-use super::{Next, Session, SessionContext};
+use super::{Current, Next, Session, SessionContext};
 use crate::catalog::{Catalog, Table};
 use crate::client::Responder;
 use crate::executor::{Completion, Cursor, StatementKind, may_lay_rows};
 use crate::partition::Partition;
-use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody, Relation};
+use crate::plan::{Access, InsertPlan, InsertSource, Plan, PlanBody, Relation};
 use crate::route::KnownNeeds;
 use crate::schema_change::{RowsChange, keys_to_verify};
 use crate::statement::{AlterAction, RelationKind, SchemaChange, Statement};
@@ -44,16 +45,39 @@ impl Session {
         let Statement::Planned(plan) = &current.statement else {
             return false;
         };
-        let is_too_much = error.code() == SqlState::OUT_OF_MEMORY && current.anew.is_none();
-        if !is_too_much || current.fetch.is_some() || transaction.has_ended() || !transaction.savepoints.is_empty() {
+        let is_pending = match &plan.body {
+            PlanBody::Insert(_) => is_held || partition.database.is_nearly_full(transaction.id),
+            _ => true,
+        };
+        error.code() == SqlState::OUT_OF_MEMORY && is_pending && self.can_go_anew(plan, partition)
+    }
+
+    /// Whether the current statement, which was not begun, changes all rows of a table, and these are certainly too many, so that it is to
+    /// begin like that.
+    pub(super) fn is_to_begin_anew(&self, plan: &Arc<Plan>, partition: &mut Partition) -> bool {
+        let (target, filter) = match &plan.body {
+            PlanBody::Update(update) => (&update.target, &update.filter),
+            PlanBody::Delete(delete) => (&delete.target, &delete.filter),
+            _ => return false,
+        };
+        let is_of_all = matches!(target.access, Access::Full { .. })
+            && target.condition.is_none()
+            && target.filter_after.is_none()
+            && filter.is_none();
+        let is_too_much = |table: &Arc<Table>| partition.database.has_too_many_rows(table.id);
+        is_of_all && changed_table(plan).is_some_and(is_too_much) && self.can_go_anew(plan, partition)
+    }
+
+    fn can_go_anew(&self, plan: &Arc<Plan>, partition: &mut Partition) -> bool {
+        let is_kept_back =
+            |transaction: &OpenTransaction| transaction.has_ended() || !transaction.savepoints.is_empty();
+        let is_first = |current: &Current| current.anew.is_none() && current.fetch.is_none();
+        if self.transaction.as_ref().is_some_and(is_kept_back) || !self.current.as_ref().is_some_and(is_first) {
             return false;
         }
         let catalog = self.catalog(partition);
         let is_possible = match &plan.body {
-            PlanBody::Insert(insert) => {
-                let is_pending = is_held || partition.database.is_nearly_full(transaction.id);
-                is_pending && may_lay_rows(insert, plan)
-            }
+            PlanBody::Insert(insert) => may_lay_rows(insert, plan),
             _ => keys_to_verify(plan, &catalog).is_some(),
         };
         is_possible && self.may_lay_table_anew(plan, &catalog, partition)
@@ -72,16 +96,13 @@ impl Session {
 
     /// The current statement takes back what it has done, and begins anew.
     pub(super) fn go_anew(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let savepoint = match &mut self.current {
-            Some(current) => {
-                current.anew = Some(Anew::Table);
-                current.savepoint.clone()
-            }
-            None => None,
-        };
+        if let Some(current) = &mut self.current {
+            current.anew = Some(Anew::Table);
+        }
         if self.may_run_again() {
             return self.run_again(error, partition, responder);
         }
+        let savepoint = self.current.as_ref().and_then(|current| current.savepoint.clone());
         if let Some(savepoint) = savepoint {
             self.undo_to(&savepoint, partition);
         }

@@ -194,8 +194,11 @@ impl Session {
         }
         current.catalog_version = catalog.version;
         let alone_and_reading = current.alone && plan.read_only;
-        if current.anew == Some(Anew::Table) {
-            current.cursor = None;
+        let is_anew = current.anew == Some(Anew::Table);
+        if is_anew || (current.cursor.is_none() && self.is_to_begin_anew(plan, partition)) {
+            if let Some(current) = &mut self.current {
+                (current.anew, current.cursor) = (Some(Anew::Table), None);
+            }
             let place = self.place_of_laying(partition);
             return match self.goes_anew_elsewhere(&place, partition, responder) {
                 Some(next) => Ok(next),

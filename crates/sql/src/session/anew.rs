@@ -45,8 +45,10 @@ impl Session {
         let Statement::Planned(plan) = &current.statement else {
             return false;
         };
+        // It may be that what a query holds is too much, which would be so again; what is pending on other nodes they know.
+        let is_over_nodes = || transaction.far.as_ref().is_some_and(|far| far.has_begun());
         let is_pending = match &plan.body {
-            PlanBody::Insert(_) => is_held || partition.database.is_nearly_full(transaction.id),
+            PlanBody::Insert(_) => is_held || is_over_nodes() || partition.database.is_nearly_full(transaction.id),
             _ => true,
         };
         error.code() == SqlState::OUT_OF_MEMORY && is_pending && self.can_go_anew(plan, partition)

@@ -109,6 +109,43 @@ fn large_statements_are_carried_out_on_whichever_node_they_come_to() {
     }
 }
 
+/// What is too much may be so on one node alone.
+#[test]
+fn rows_that_all_come_to_one_node_may_be_many() {
+    let mut sites = made();
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE whole (id int PRIMARY KEY, v int) WITH (spread = false);
+         CREATE TABLE low (id int PRIMARY KEY, v int) WITH (spread_by = id, spread_bounds = '{100000}');
+         CREATE TABLE high (id int PRIMARY KEY, v int) WITH (spread_by = id, spread_bounds = '{-100000}');
+         CREATE TABLE each (id int PRIMARY KEY, v int) WITH (spread = everywhere)",
+    );
+    for node in 0..2 {
+        for table in ["whole", "low", "high", "each"] {
+            let statements = [
+                (
+                    format!("INSERT INTO {table} SELECT id, v FROM big"),
+                    format!("INSERT 0 {ROWS}"),
+                ),
+                (
+                    format!("UPDATE {table} SET v = v + 1 WHERE id > 0"),
+                    format!("UPDATE {ROWS}"),
+                ),
+                (format!("DELETE FROM {table} WHERE v > 0"), format!("DELETE {ROWS}")),
+            ];
+            for (statement, tag) in statements {
+                let told = done(node, &mut sites, &statement);
+                assert!(told.contains(&format!("C {tag}")), "{statement} at {node}: {told:?}");
+            }
+            assert_eq!(
+                asked(1 - node, &mut sites, &format!("SELECT count(*) FROM {table}")),
+                "D 0"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_fails_in_a_large_statement_leaves_the_rows_of_all_nodes_as_they_were() {
     let wrong = [

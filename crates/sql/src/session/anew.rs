@@ -10,7 +10,7 @@
 //! that give rows back or have FROM, USING or ON CONFLICT, that are followed by rows of other tables or checked later, that insert what they
 //! read of their own table, or that have a savepoint before them.
 
-use super::away::{Place, begun_elsewhere};
+use super::away::Place;
 use super::block::OpenTransaction;
 use super::schema::SchemaChanging;
 use super::{Current, Next, Session, SessionContext};
@@ -114,6 +114,12 @@ impl Session {
         Next::To(StageKind::Transaction)
     }
 
+    /// Whether the table of the current statement is to be laid anew.
+    pub(super) fn is_anew(&self) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| current.anew == Some(Anew::Table))
+    }
+
     /// Where the table of the current statement is laid anew: where schema changes are made.
     pub(super) fn place_of_laying(&self, partition: &Partition) -> Place {
         let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
@@ -200,20 +206,6 @@ impl Session {
             return Err(Stop::Fail(Error::internal("rows cannot be laid in new storage")));
         }
         Ok(changing)
-    }
-
-    /// The block needs the node that keeps what there is once for laying a table anew: see [`Session::move_to_keeper`].
-    pub(super) fn goes_anew_elsewhere(
-        &mut self,
-        place: &Place,
-        partition: &mut Partition,
-        responder: &mut dyn Responder,
-    ) -> Option<Next> {
-        match place {
-            Place::At(node) => Some(self.send_away(*node, partition, responder)),
-            Place::Moves(node) => Some(self.move_to_keeper(begun_elsewhere(*node), partition, responder)),
-            Place::Here | Place::Nowhere => None,
-        }
     }
 }
 

@@ -194,21 +194,19 @@ impl Session {
         }
         current.catalog_version = catalog.version;
         let alone_and_reading = current.alone && plan.read_only;
-        let is_anew = current.anew == Some(Anew::Table);
-        if is_anew || (current.cursor.is_none() && self.is_to_begin_anew(plan, partition)) {
-            if let Some(current) = &mut self.current {
-                (current.anew, current.cursor) = (Some(Anew::Table), None);
-            }
-            let place = self.place_of_laying(partition);
-            return match self.goes_anew_elsewhere(&place, partition, responder) {
-                Some(next) => Ok(next),
-                None => self.lay_table_anew(plan, partition, context, responder),
-            };
+        let begins_anew = current.cursor.is_none() && self.is_to_begin_anew(plan, partition);
+        let is_anew = begins_anew || self.is_anew();
+        if is_anew && let Some(current) = &mut self.current {
+            (current.anew, current.cursor) = (Some(Anew::Table), None);
         }
-        let place = self.place_of(plan, partition)?;
+        let place = match is_anew {
+            true => self.place_of_laying(partition),
+            false => self.place_of(plan, partition)?,
+        };
         match place {
             Place::At(node) => return Ok(self.send_away(node, partition, responder)),
             Place::Moves(node) => return Ok(self.move_to_keeper(begun_elsewhere(node), partition, responder)),
+            Place::Here | Place::Nowhere if is_anew => return self.lay_table_anew(plan, partition, context, responder),
             Place::Here | Place::Nowhere => {}
         }
         let writes = !has_begun && !matches!(plan.body, PlanBody::Select(_));

@@ -65,6 +65,8 @@ pub struct WorkCall {
 pub enum WorkRun {
     /// A text without parameters.
     Text(String),
+    /// A COPY FROM STDIN that begins anew, and lays its table anew first.
+    LayAnew(String),
     /// A text with parameters.
     Prepared {
         /// The text.

@@ -486,7 +486,8 @@ impl Choices<'_> {
 
     fn run(&mut self) -> WorkRun {
         let (portal, max_rows) = (self.text(), self.small());
-        match self.of(4) {
+        match self.of(5) {
+            4 => WorkRun::LayAnew(self.text()),
             0 => WorkRun::Text(self.text()),
             1 => WorkRun::More { portal, max_rows },
             2 => WorkRun::Data {

@@ -118,6 +118,11 @@ impl FormulaDatabase {
         Ok(())
     }
 
+    /// How many bytes of pending changes one transaction may hold.
+    pub fn pending_bytes_max(&self) -> usize {
+        self.memory_bytes_max / TRANSACTION_SHARE
+    }
+
     /// Whether a change of each row of the table is certainly more than one transaction may have pending.
     pub fn has_too_many_rows(&self, table: TableId) -> bool {
         let rows = self.rows_in_memory(table).0;

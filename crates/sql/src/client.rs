@@ -30,6 +30,12 @@ pub enum Request {
     },
     /// Binds a prepared statement to values, giving a portal.
     Bind(Box<Bind>),
+    /// A COPY FROM STDIN that has begun on another node and begins anew here: its table is laid anew, and its client knows that it is to send
+    /// data.
+    LayAnew {
+        /// The text.
+        sql: String,
+    },
     /// The same with values as they are: a client in the same process, or another node.
     BindValues {
         /// Empty for the unnamed portal.

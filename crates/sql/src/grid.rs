@@ -238,6 +238,8 @@ pub struct Call {
 pub enum Run {
     /// A text without parameters; its columns are told with its rows.
     Text(String),
+    /// A COPY FROM STDIN whose table is laid anew before its rows come; its client knows that it is to send data.
+    LayAnew(String),
     /// A prepared text, its parameters, and how its columns are wanted; the client has been told of them.
     Prepared {
         /// The text.

@@ -67,6 +67,10 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
             out.push(1);
             put_text(out, sql);
         }
+        WorkRun::LayAnew(sql) => {
+            out.push(5);
+            put_text(out, sql);
+        }
         WorkRun::Prepared {
             sql,
             types,
@@ -132,6 +136,7 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
                 portal: read_text(reader)?,
                 max_rows: reader.u32()?,
             },
+            5 => WorkRun::LayAnew(read_text(reader)?),
             4 => WorkRun::Data {
                 data: reader.bytes()?.to_vec(),
                 end: match reader.u8()? {

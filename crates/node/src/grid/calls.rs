@@ -219,6 +219,7 @@ pub(super) fn cannot_be_reached(node: NodeId) -> Error {
 fn run(run: Run) -> WorkRun {
     match run {
         Run::Text(text) => WorkRun::Text(text),
+        Run::LayAnew(text) => WorkRun::LayAnew(text),
         Run::More { portal, max_rows } => WorkRun::More { portal, max_rows },
         Run::Prepared {
             sql,

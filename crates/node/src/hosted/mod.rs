@@ -423,6 +423,7 @@ fn query(sql: String) -> Vec<Request> {
 fn requests(run: WorkRun) -> Vec<Request> {
     match run {
         WorkRun::Text(sql) => query(sql),
+        WorkRun::LayAnew(sql) => vec![Request::LayAnew { sql }],
         WorkRun::Prepared {
             sql,
             types,

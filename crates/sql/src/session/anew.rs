@@ -12,6 +12,7 @@
 
 use super::away::Place;
 use super::block::OpenTransaction;
+use super::environment::handed_over;
 use super::schema::SchemaChanging;
 use super::{Current, Next, Session, SessionContext};
 use crate::catalog::{Catalog, Table};
@@ -22,7 +23,7 @@ use crate::plan::{Access, InsertPlan, InsertSource, Plan, PlanBody, Relation};
 use crate::route::KnownNeeds;
 use crate::schema_change::{RowsChange, keys_to_verify};
 use crate::statement::{AlterAction, RelationKind, SchemaChange, Statement};
-use rubato_base::{Error, SqlState};
+use rubato_base::{Error, Result, SqlState};
 use rubato_protocol::{Outcome, Stop};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -121,13 +122,16 @@ impl Session {
     }
 
     /// Where the table of the current statement is laid anew: where schema changes are made.
-    pub(super) fn place_of_laying(&self, partition: &Partition) -> Place {
+    ///
+    /// Errors: 40001 if whoever sent it here did not know yet that this node has handed over.
+    pub(super) fn place_of_laying(&self, partition: &Partition) -> Result<Place> {
         let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
         let elsewhere = keeper.filter(|_| partition.sequences.are_elsewhere);
         match (elsewhere, &self.transaction) {
-            (None, _) => Place::Here,
-            (Some(keeper), None) => Place::At(keeper),
-            (Some(keeper), Some(_)) => Place::Moves(keeper),
+            (None, _) => Ok(Place::Here),
+            (Some(_), None) if self.is_hosted => Err(handed_over()),
+            (Some(keeper), None) => Ok(Place::At(keeper)),
+            (Some(keeper), Some(_)) => Ok(Place::Moves(keeper)),
         }
     }
 

@@ -22,6 +22,8 @@ use std::sync::Arc;
 /// How much longer than the node that runs a statement this one waits before it tells the client that its time is over.
 const TIMEOUT_GRACE_US: i64 = 1_000_000;
 
+const LOCK_TIMEOUT: &str = "lock_timeout";
+
 /// A transaction, or a single statement, that runs elsewhere.
 pub(super) struct Away {
     node: NodeId,
@@ -278,7 +280,10 @@ impl Session {
         let run = self.run_of_current();
         match run.and_then(|run| self.call(node, run, partition)) {
             Ok(next) => next,
-            Err(error) => self.fail(error, partition, responder),
+            Err(error) => match self.go_back(&error, partition, responder) {
+                Some(next) => next,
+                None => self.fail(error, partition, responder),
+            },
         }
     }
 
@@ -319,7 +324,11 @@ impl Session {
             });
         }
         let (Statement::Planned(plan), Origin::Portal(name)) = (&current.statement, &current.origin) else {
-            return Ok(Run::Text(current.sql.to_string()));
+            return Ok(match current.anew {
+                // Its data has begun to come.
+                Some(_) if matches!(current.statement, Statement::Utility(_)) => Run::LayAnew(current.sql.to_string()),
+                _ => Run::Text(current.sql.to_string()),
+            });
         };
         let max_rows = u32::try_from(current.max_rows).unwrap_or(0);
         let portal = self.portals.get_mut(name).ok_or_else(lost)?;
@@ -351,7 +360,7 @@ impl Session {
             user: self.identity.user.clone(),
             database: self.identity.database.clone(),
             backend_id: self.identity.backend_id,
-            settings: self.settings.changed(),
+            settings: self.settings_for(&run),
             in_block,
             begin: (!in_block && !alone && !is_data).then(|| self.begin_text()),
             only_reads: self.current.as_ref().is_some_and(Current::only_reads),
@@ -372,6 +381,24 @@ impl Session {
             cursors,
         });
         Ok(self.await_answer())
+    }
+
+    /// The settings that something runs with there.
+    fn settings_for(&self, run: &Run) -> Arc<[(String, String)]> {
+        let changed = self.settings.changed();
+        let Some(patience_us) = self.patience_us().filter(|_| matches!(run, Run::LayAnew(_))) else {
+            return changed;
+        };
+        if self
+            .settings
+            .timeout_us(LOCK_TIMEOUT)
+            .is_some_and(|own_us| own_us < patience_us)
+        {
+            return changed;
+        }
+        let others = changed.iter().filter(|(name, _)| name != LOCK_TIMEOUT).cloned();
+        let own = (LOCK_TIMEOUT.to_owned(), format!("{}ms", patience_us / 1000));
+        others.chain([own]).collect()
     }
 
     pub(super) fn await_answer(&mut self) -> Next {
@@ -435,7 +462,10 @@ impl Session {
         match end.outcome {
             // It was looked at before.
             Ok(Completed::AwaitsData) => Next::To(StageKind::Parser),
-            Err(error) => self.fail(error, partition, responder),
+            Err(error) => match self.go_back(&error, partition, responder) {
+                Some(next) => next,
+                None => self.fail(error, partition, responder),
+            },
             Ok(Completed::Empty) => {
                 self.end_record(partition, "");
                 self.current = None;

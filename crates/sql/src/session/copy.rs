@@ -1,8 +1,9 @@
 //! COPY: data that comes in over many requests, and rows that go out in pieces.
 
+use super::copy_again::Kept;
 use super::execute::{Outside, with_evaluation};
 use super::running::Part;
-use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext};
+use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
 use crate::advisory::AdvisoryLocks;
 use crate::catalog::{Catalog, Table};
 use crate::client::{Format, Responder};
@@ -19,6 +20,8 @@ use std::sync::Arc;
 /// A COPY FROM STDIN under way.
 pub(super) struct CopyIn {
     pub(super) reader: Box<CopyReader>,
+    /// Its data so far, as long as it may begin anew.
+    pub(super) kept: Option<Kept>,
     /// The catalog that the statement was bound to, or what became of it since.
     catalog: Arc<Catalog>,
     /// The statement, which goes on when the data has ended.
@@ -56,6 +59,11 @@ impl CopyIn {
         self.resume == Some(Resume::LayAnew)
     }
 
+    /// Whether no more data comes.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Its table has other storage, in which rows are laid.
     pub(super) fn goes_on_in(&mut self, table: Arc<Table>, catalog: Arc<Catalog>) {
         self.reader.goes_on_in(table);
@@ -88,17 +96,29 @@ impl Session {
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
         partition.admit_write()?;
+        let is_anew = self.is_anew();
+        if is_anew && let Some(next) = self.begin_copy_again(partition, responder)? {
+            return Ok(next);
+        }
         let mut reader = Box::new(CopyReader::new(copy)?);
         let id = self.ensure_transaction(partition, false, context.now_us)?;
         let catalog = self.catalog(partition);
-        if let Some(table) = &copy.table {
-            self.note_written(&[(table.key(), table.version)], partition)?;
+        if !self.has_table_still(&reader, partition) {
+            self.to_bind = Some(ToBind::Again);
+            return Ok(Next::To(StageKind::Optimizer));
+        }
+        match (is_anew, &copy.table) {
+            // Whoever waits to have a table to himself holds nothing of it.
+            (true, _) => self.have_table_to_lay(&reader, partition, context)?,
+            (false, Some(table)) => self.note_written(&[(table.key(), table.version)], partition)?,
+            (false, None) => {}
         }
         if let Some(next) = self.read_portals_ahead(partition, context)? {
             return Ok(next);
         }
         let savepoint = self.begin_statement(id, partition);
         if let Some(table) = &copy.table
+            && !is_anew
             && self.transaction.as_ref().is_some_and(|it| it.savepoints.is_empty())
             && !partition.database.written_tables(id).contains(&table.id)
         {
@@ -111,18 +131,26 @@ impl Session {
         current.savepoint = Some(savepoint);
         // Its data comes once: it cannot be run again.
         current.streamed = true;
-        self.replay = None;
-        self.copy_in = Some(CopyIn {
+        let mut copy_in = CopyIn {
             reader,
+            kept: None,
             catalog,
             current,
             numbers,
             unread: None,
             is_over: false,
-            resume: None,
-        });
+            resume: is_anew.then_some(Resume::LayAnew),
+        };
+        copy_in.kept = self.kept_of(&copy_in, partition);
+        if copy_in.kept.is_none() {
+            self.replay = None;
+        }
+        self.copy_in = Some(copy_in);
         self.deadline_us = self.statement_deadline_us();
-        responder.copy_in(wire_format(copy), copy.columns.len());
+        // Of one that begins again the client knows.
+        if !is_anew && self.copy_again.is_none() {
+            responder.copy_in(wire_format(copy), copy.columns.len());
+        }
         Ok(Next::To(StageKind::Parser))
     }
 
@@ -146,7 +174,7 @@ impl Session {
             self.cancelled = Some(self.timeout_error(context.now_us));
         }
         if self.cancelled.is_none() && resume.is_none() {
-            return None;
+            return self.feed_again(lock, context, responder);
         }
         // That of a wait is over.
         self.deadline_us = self.statement_deadline_us();
@@ -174,6 +202,7 @@ impl Session {
     ) -> Option<Next> {
         // What still comes in behind an error is passed over.
         let mut copy = self.copy_in.take()?;
+        copy.keep(&data);
         if copy.reader.packs_in_partition() {
             copy.unread = Some(data);
             self.copy_in = Some(copy);
@@ -237,6 +266,9 @@ impl Session {
     ) -> Option<Next> {
         let mut copy = self.copy_in.take()?;
         if let Some(error) = self.cancelled.take().or_else(|| partition.admit_write().err()) {
+            if copy.may_go_anew(&error) {
+                return Some(self.copy_anew(copy, error, partition, responder));
+            }
             self.current = Some(copy.current);
             return Some(self.fail(error, partition, responder));
         }
@@ -248,6 +280,10 @@ impl Session {
             copy.reader.goes_on_pending();
             self.copy_in = Some(copy);
             return self.place_copied(partition, context, responder);
+        }
+        if outcome.is_ok() && self.is_one_of_many(&copy, partition) {
+            let error = Error::internal("a COPY of many rows could not begin anew");
+            return Some(self.copy_anew(copy, error, partition, responder));
         }
         let outcome = outcome.map(|()| None);
         self.after_copy_step(copy, outcome, Resume::Feed, partition, responder)
@@ -321,8 +357,7 @@ impl Session {
                 Some(Next::To(StageKind::Parser))
             }
             Ok(Some(rows)) => {
-                copy.current.tag = Some(format!("COPY {rows}"));
-                self.current = Some(copy.current);
+                self.keep_until_committed(copy, rows, responder);
                 Some(self.finish(partition, responder))
             }
             Err(Stop::Wait(wait)) => {
@@ -331,18 +366,12 @@ impl Session {
                 self.wait_until(&wait);
                 Some(Next::Park(StageKind::Parser))
             }
-            Err(Stop::Abort(error)) => {
-                self.undo_copy(copy, partition);
-                Some(self.fail(error, partition, responder))
-            }
-            Err(Stop::Fail(error)) => {
-                self.undo_copy(copy, partition);
-                Some(self.refuse(error, partition, responder))
-            }
+            Err(Stop::Abort(error)) => Some(self.copy_again(copy, error, partition, responder)),
+            Err(Stop::Fail(error)) => Some(self.fail_or_copy_again(copy, error, partition, responder)),
         }
     }
 
-    fn undo_copy(&mut self, copy: CopyIn, partition: &mut Partition) {
+    pub(super) fn undo_copy(&mut self, copy: CopyIn, partition: &mut Partition) {
         let savepoint = copy.current.savepoint.clone();
         self.current = Some(copy.current);
         if let Some(savepoint) = savepoint {

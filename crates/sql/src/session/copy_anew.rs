@@ -5,13 +5,15 @@
 //! is what follows (see `protocol/src/laying.rs`). What was pending is taken back, since nobody will look for it there. Whoever writes to the
 //! table meanwhile waits for the end of the transaction, as for that of any schema change.
 //!
-//! It is not begun in a grid, where the table had more rows than the COPY has brought, where the COPY would have to wait for others that write to the
-//! table, or where something needs the rows to be pending: then the COPY goes on as before, and may come to the limit (53200).
+//! It is not begun where the COPY would have to wait for others that write to the table, or where something needs the rows to be pending, and
+//! where the table had more rows than the COPY has brought only when there is hardly any room left: else the COPY goes on as before, and may
+//! come to the limit (53200). In a grid a COPY begins again from its first row to do this (`copy_again.rs`).
 
 use super::block::OpenTransaction;
 use super::copy::CopyIn;
 use super::{Session, SessionContext};
 use crate::catalog::Table;
+use crate::executor::CopyReader;
 use crate::partition::Partition;
 use crate::statement::{AlterAction, RelationKind, SchemaChange};
 use rubato_base::{Error, RowRef, TransactionId};
@@ -25,7 +27,8 @@ impl Session {
             return false;
         };
         self.can_lay_anew(copy.reader.table(), transaction, partition)
-            && !copy.has_more_rows(transaction.id, &mut partition.database)
+            && (copy.reader.has_gone_on()
+                || !copy.has_more_rows_than(copy.reader.rows(), transaction.id, &mut partition.database))
     }
 
     /// Whether nobody and nothing is in the way of it. In a grid others may write to the table meanwhile whom nobody here knows of.
@@ -42,6 +45,35 @@ impl Session {
             && transaction.savepoints.is_empty()
             && self.refuse_tables_in_use(&change, &catalog).is_ok()
             && self.refuse_pending_checks(&change, &catalog).is_ok()
+    }
+
+    /// Whether nothing of the session, and nothing of its table, is in the way of a COPY that lays it anew.
+    pub(super) fn may_lay_copied(&self, reader: &CopyReader, partition: &Partition) -> bool {
+        let (catalog, change) = (self.catalog(partition), lay_anew(reader.table()));
+        reader.may_lay()
+            && partition.database.takes_rows()
+            && self.refuse_tables_in_use(&change, &catalog).is_ok()
+            && self.refuse_pending_checks(&change, &catalog).is_ok()
+    }
+
+    /// Whether the table of a COPY is as it was when the statement was bound.
+    pub(super) fn has_table_still(&self, reader: &CopyReader, partition: &Partition) -> bool {
+        let (table, catalog) = (reader.table(), self.catalog(partition));
+        let now = catalog.tables.get(&table.key());
+        now.is_none_or(|now| (now.id, now.version) == (table.id, table.version))
+    }
+
+    /// Waits until the transaction has the table of a COPY to itself, which is to be laid anew.
+    pub(super) fn have_table_to_lay(
+        &mut self,
+        reader: &CopyReader,
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+    ) -> Outcome<()> {
+        if self.changing_schema.is_none() {
+            self.changing_schema = Some(self.begin_to_lay(&lay_anew(reader.table()), partition, context.now_us)?);
+        }
+        Ok(())
     }
 
     /// Lays the table anew for a slice; whether that is done, and the COPY goes on in its new storage.
@@ -76,10 +108,15 @@ impl Session {
 }
 
 impl CopyIn {
-    /// Whether the table had more rows than the COPY has brought: what moves is no more than twice what has come, so that many a COPY into a
-    /// large table does not move that each time.
-    fn has_more_rows(&self, transaction: TransactionId, database: &mut FormulaDatabase) -> bool {
-        let (mut rows, rows_max) = (0, self.reader.rows().saturating_mul(2));
+    /// Whether the table had more rows here than the COPY has brought, of which so many are here: what moves is no more than twice what has
+    /// come, so that many a COPY into a large table does not move that each time.
+    pub(super) fn has_more_rows_than(
+        &self,
+        brought: u64,
+        transaction: TransactionId,
+        database: &mut FormulaDatabase,
+    ) -> bool {
+        let (mut rows, rows_max) = (0, brought.saturating_mul(2));
         let mut visit = |_: &[u8], _: RowRef<'_>| {
             rows += 1;
             rows <= rows_max

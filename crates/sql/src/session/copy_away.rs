@@ -13,7 +13,7 @@ pub(super) struct CopyAway {
     /// The statement, which goes on when the data has ended.
     pub(super) current: Current,
     /// What has come and was not handed on.
-    gathered: Vec<u8>,
+    pub(super) gathered: Vec<u8>,
     /// Whether a piece is on its way.
     waits: bool,
 }
@@ -56,7 +56,12 @@ impl Session {
         self.hand_on(end, &mut lock.lock(), responder)
     }
 
-    fn hand_on(&mut self, end: DataEnd, partition: &mut Partition, responder: &mut dyn Responder) -> Option<Next> {
+    pub(super) fn hand_on(
+        &mut self,
+        end: DataEnd,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Option<Next> {
         let node = self.away.as_ref()?.node();
         let copy = self.copy_away.as_mut()?;
         let data = std::mem::take(&mut copy.gathered);
@@ -81,7 +86,7 @@ impl Session {
             return Some(self.fail(error, partition, responder));
         }
         if !waits {
-            return None;
+            return self.hand_on_again(partition, responder);
         }
         loop {
             let Some(Answer { told, end }) = partition.grid.as_ref().and_then(|desk| desk.take_answer(self.id)) else {
@@ -95,7 +100,10 @@ impl Session {
             self.current = Some(copy.current);
             let is_over = !matches!(end.outcome, Ok(Completed::AwaitsData));
             let next = self.end_call(end, partition, responder);
-            return is_over.then_some(next);
+            return match is_over {
+                true => Some(next),
+                false => self.hand_on_again(partition, responder),
+            };
         }
     }
 }

@@ -200,7 +200,7 @@ impl Session {
             (current.anew, current.cursor) = (Some(Anew::Table), None);
         }
         let place = match is_anew {
-            true => self.place_of_laying(partition),
+            true => self.place_of_laying(partition)?,
             false => self.place_of(plan, partition)?,
         };
         match place {
@@ -521,10 +521,8 @@ impl Session {
     pub(super) fn wait_until(&mut self, wait: &Wait) {
         self.waits_for_reader = wait.reason == WaitReason::Reader;
         let statement = self.statement_deadline_us();
-        let lock = self
-            .settings
-            .timeout_us("lock_timeout")
-            .map(|limit| self.now_us + limit);
+        let lock_us = [self.settings.timeout_us("lock_timeout"), self.patience_us()];
+        let lock = lock_us.into_iter().flatten().min().map(|limit| self.now_us + limit);
         let reader = self.waits_for_reader.then_some(self.now_us + READER_WAIT_US_MAX);
         self.deadline_us = [statement, lock, reader].into_iter().flatten().min();
     }
@@ -570,7 +568,8 @@ impl Session {
         if self.may_go_anew(&error, true, partition) {
             return Some(self.go_anew(error, partition, responder));
         }
-        Some(self.fail(error, partition, responder))
+        let back = self.go_back(&error, partition, responder);
+        back.or_else(|| Some(self.fail(error, partition, responder)))
     }
 
     /// Cancels the statement under way if it has run out of time: for one that is kept from going on.

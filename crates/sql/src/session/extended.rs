@@ -37,7 +37,11 @@ impl Session {
         if self.skip_to_sync
             && !matches!(
                 request,
-                Request::Sync | Request::Query { .. } | Request::Terminate | Request::Invalid { simple: true, .. }
+                Request::Sync
+                    | Request::Query { .. }
+                    | Request::LayAnew { .. }
+                    | Request::Terminate
+                    | Request::Invalid { simple: true, .. }
             )
         {
             return None;
@@ -62,6 +66,12 @@ impl Session {
             }
         }
         let outcome = match request {
+            Request::LayAnew { sql } => {
+                self.skip_to_sync = false;
+                let started = self.start_script(&sql);
+                self.script.iter_mut().for_each(|piece| piece.is_anew = true);
+                started.map(|()| None)
+            }
             Request::Query { sql } => {
                 self.skip_to_sync = false;
                 match self.start_script(&sql) {
@@ -137,6 +147,7 @@ impl Session {
         self.script.clear();
         self.in_script = false;
         self.copy_in = None;
+        self.copy_again = None;
         self.copy_away = None;
         self.copy_out = None;
         self.give_up_schema_change(partition);

@@ -40,6 +40,7 @@ impl Session {
         }
         self.retries = 0;
         self.deadline_us = None;
+        self.copy_again = None;
         self.end_pauses(partition);
         if let Some(current) = self.current.take() {
             let tag = current.tag.unwrap_or_default();

@@ -24,6 +24,7 @@ mod channels;
 mod circles;
 mod constraints;
 mod copy;
+mod copy_again;
 mod copy_anew;
 mod copy_away;
 mod cursors;
@@ -276,6 +277,8 @@ pub struct Session {
     asked_trace: Option<Option<TraceContext>>,
     is_traceable: bool,
     copy_in: Option<copy::CopyIn>,
+    /// What a COPY that has begun anew was sent before.
+    copy_again: Option<copy_again::CopyAgain>,
     copy_out: Option<Box<CopyOut>>,
     changing_schema: Option<Box<schema::SchemaChanging>>,
     skip_to_sync: bool,
@@ -346,6 +349,7 @@ impl Session {
             asked_trace: None,
             is_traceable: false,
             copy_in: None,
+            copy_again: None,
             copy_out: None,
             changing_schema: None,
             skip_to_sync: false,
@@ -658,6 +662,7 @@ impl Session {
         }
         self.to_bind = None;
         self.copy_in = None;
+        self.copy_again = None;
         self.copy_out = None;
         self.give_up_schema_change(partition);
         self.deadline_us = None;

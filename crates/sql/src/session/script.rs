@@ -1,5 +1,6 @@
 //! Simple queries: a script of statements, one after the other.
 
+use super::anew::Anew;
 use super::extended::in_failed_block;
 use super::plans::{CachedPlan, pinned_literals};
 use super::prepared::{gives_the_same, result_type_changed};
@@ -25,6 +26,8 @@ pub(super) struct Piece {
     semicolon: Option<u32>,
     /// Whether the script has no other statement.
     pub(super) alone: bool,
+    /// It has begun on another node, and begins anew here: see `anew.rs`.
+    pub(super) is_anew: bool,
 }
 
 impl Session {
@@ -48,6 +51,7 @@ impl Session {
                 characters_before: piece.characters_before,
                 semicolon: piece.semicolon,
                 alone,
+                is_anew: false,
             })
             .collect();
         if !alone && self.block == Block::None && !self.script.is_empty() {
@@ -234,7 +238,7 @@ impl Session {
             started_us: now_us,
             numbers: None,
             sees_others: false,
-            anew: None,
+            anew: piece.is_anew.then_some(Anew::Table),
         }
     }
 

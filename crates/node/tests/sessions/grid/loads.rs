@@ -7,14 +7,14 @@ const COUNTED: &str = "SELECT count(*), count(DISTINCT id), sum(id), max(name) F
 const MADE: &str = "BEGIN; CREATE TABLE loaded (id int, name text UNIQUE, filler text);";
 
 /// So many rows in the form of COPY, numbered from `first`; each takes some 700 bytes.
-fn data(first: u32, rows: u32) -> String {
+pub(super) fn data(first: u32, rows: u32) -> String {
     let filler = "x".repeat(680);
     let rows = (first..first + rows).map(|id| format!("{id}\tname {id:07}\t{filler}\n"));
     rows.collect()
 }
 
 /// Sends COPY with this data, then what follows.
-fn send_load(site: &mut Site, before: &str, data: &str, then: &str) {
+pub(super) fn send_load(site: &mut Site, before: &str, data: &str, then: &str) {
     let copied = data
         .as_bytes()
         .chunks(50_000)
@@ -32,7 +32,7 @@ fn load(sites: &mut [Site; 2], before: &str, data: &str, then: &str) -> Vec<Stri
     sites[0].said()
 }
 
-fn expected(first: u32, rows: u32) -> String {
+pub(super) fn expected(first: u32, rows: u32) -> String {
     let (last, sum) = (first + rows - 1, u64::from(rows) * u64::from(2 * first + rows - 1) / 2);
     format!("D {rows}|{rows}|{sum}|name {last:07}")
 }
@@ -59,31 +59,6 @@ pub(super) fn end_of(node: usize, sites: &mut [Site; 2]) -> Vec<String> {
         }
     }
     told
-}
-
-/// Others may write there at other nodes: rows that come beside it must not be left behind.
-#[test]
-fn a_load_into_a_table_that_others_know_stays_pending() {
-    let mut sites = followed_within(32 << 20);
-    ask_at(
-        1,
-        &mut sites,
-        "CREATE TABLE loaded (id int PRIMARY KEY, name text UNIQUE, filler text)",
-    );
-    for node in 0..2 {
-        send_load(&mut sites[node], "", &data(101, 36_000), "SELECT 1");
-        let told = end_of(node, &mut sites);
-        assert!(told.iter().any(|told| told.starts_with("E 53200")), "{told:?}");
-        come_to_rest(&mut sites);
-        assert_eq!(asked(node, &mut sites, "SELECT count(*) FROM loaded"), "D 0");
-    }
-    let told = load(&mut sites, "BEGIN; TRUNCATE loaded;", &data(1, 12_000), "COMMIT");
-    let more = end_of(0, &mut sites);
-    assert!(
-        told.iter().chain(&more).any(|told| told == "C COMMIT"),
-        "{told:?} {more:?}"
-    );
-    assert_eq!(asked(1, &mut sites, COUNTED), expected(1, 12_000));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod away;
 mod blocks;
 mod catalogs;
 mod conflicts;
+mod copies;
 mod databases;
 mod definitions;
 mod explained;

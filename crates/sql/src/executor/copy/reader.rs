@@ -137,8 +137,18 @@ impl CopyReader {
         (self.is_full, self.looks_again_at) = (false, self.rows + self.rows / 4);
     }
 
+    /// Whether it has gone on like that once.
+    pub fn has_gone_on(&self) -> bool {
+        self.looks_again_at > 0
+    }
+
+    /// Whether its rows are laid.
+    pub fn lays(&self) -> bool {
+        self.lays_rows
+    }
+
     /// Whether nothing of a row has to be looked at again when all are there.
-    fn may_lay(&self) -> bool {
+    pub fn may_lay(&self) -> bool {
         !self.is_self_referring && !Effects::may_be_deferred(&self.table)
     }
 

@@ -145,7 +145,7 @@ pub(crate) fn with_attached(
 impl Shared {
     /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
-        let (mut mark, unused) = {
+        let (mut mark, vain, unused) = {
             let partition = &mut *self.partition.lock();
             partition.checkpoints.begin();
             self.checkpoint_asked.store(false, Ordering::Release);
@@ -168,8 +168,14 @@ impl Shared {
                 sequences: partition.sequences.all(),
                 outcomes: partition.sequences.outcomes.all(),
             };
-            (mark, self.unused_storage(partition))
+            let unused = self.unused_storage(partition);
+            let (vain, unused): (Vec<_>, Vec<_>) = unused
+                .into_iter()
+                .partition(|storage| partition.database.is_laid_in_vain(*storage));
+            (mark, vain, unused)
         };
+        // What no catalog ever had may go before the mark: on a full disk that is the room for the rest.
+        self.drop_unused_storage(&vain)?;
         let mut report = CheckpointReport {
             log_start: mark.log_start,
             rows: 0,
@@ -208,6 +214,7 @@ impl Shared {
             .truncate_before(rubato_log::Lsn(mark.log_start))
             .map_err(|error| log_error(&error))?;
         self.drop_unused_storage(&unused)?;
+        self.store.keep_reserve();
         Ok(report)
     }
 

@@ -454,14 +454,15 @@ impl Node {
         if self.0.crowded.load(Ordering::Acquire) {
             return self.0.crowd_needs_checkpoint();
         }
+        // What was laid in vain may be all that was done.
+        if self.0.has_storage_to_drop() {
+            return true;
+        }
         if gathered == 0 {
             return false;
         }
         // A log that cannot grow gets room back by letting go of what a checkpoint has made unnecessary.
         if self.0.forcer.segment_count() > 1 && gathered > TIGHT_LOG_BYTES && self.0.forcer.is_tight() {
-            return true;
-        }
-        if self.0.has_storage_to_drop() {
             return true;
         }
         // Soon rows will have to leave, and those that are not stored cannot: begin before writers have to wait.

@@ -192,6 +192,11 @@ impl FormulaDatabase {
         self.laid_in_vain.last().map_or(0, |table| table.0 + 1)
     }
 
+    /// Whether rows were laid down in the storage in vain: no catalog ever had it.
+    pub fn is_laid_in_vain(&self, table: TableId) -> bool {
+        self.laid_in_vain.contains(&table)
+    }
+
     /// All rows of private storage are laid. Whether they are in the store, durably, so that nobody has to make them again.
     pub fn finish_laying(&mut self, tables: &[TableId]) -> Outcome<bool> {
         let down: Vec<TableId> = tables.iter().copied().filter(|id| self.is_laid_down(*id)).collect();

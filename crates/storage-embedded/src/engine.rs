@@ -7,7 +7,7 @@ use rubato_storage::Error;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// All tables lie in one tree of the engine. With a tree per table each would have its own memory table, the memory of
@@ -20,6 +20,8 @@ const TREE: &str = "rows";
 const FLUSHES_MAX: usize = 1;
 const UNMERGED_TABLES_MAX: usize = 16;
 const WAIT: Duration = Duration::from_millis(1);
+/// So often is looked whether the engine does anything before it is taken to have stopped.
+const IDLE_MAX: u32 = 2_000;
 
 /// Bytes that go through the journal before the memory table behind it is closed. Closing it is also what makes the engine look whether
 /// its journal is full (64 MB, fixed) and may be left for a new one.
@@ -47,6 +49,8 @@ pub(crate) struct Engine {
     pub rows: fjall::Keyspace,
     /// Keys and values committed since the memory table was last closed for their sake.
     journaled_bytes: AtomicU64,
+    /// A file was not made: what the engine had closed for it stays closed, flushed by nobody, and its own limits come to wait for that for ever.
+    has_stopped: AtomicBool,
 }
 
 impl Engine {
@@ -70,6 +74,7 @@ impl Engine {
             database,
             rows,
             journaled_bytes: AtomicU64::new(0),
+            has_stopped: AtomicBool::new(false),
         })
     }
 
@@ -81,6 +86,12 @@ impl Engine {
     /// the key's older values: keys that come here must never have gone through [`Engine::commit`].
     pub fn ingest(&self, entries: impl Iterator<Item = Entry>) -> fjall::Result<()> {
         self.wait_for_flushes()?;
+        let made = self.make_files(entries);
+        self.has_stopped.fetch_or(made.is_err(), Ordering::Relaxed);
+        made
+    }
+
+    fn make_files(&self, entries: impl Iterator<Item = Entry>) -> fjall::Result<()> {
         let mut ingestion = self.rows.start_ingestion()?;
         for (key, value) in entries {
             match value {
@@ -136,11 +147,22 @@ impl Engine {
         self.database.disk_space()
     }
 
+    /// Errors: `Poisoned` if the engine has stopped, or does nothing of what is waited for.
     fn wait_for_flushes(&self) -> fjall::Result<()> {
+        if self.has_stopped.load(Ordering::Relaxed) {
+            return Err(fjall::Error::Poisoned);
+        }
+        let mut idle = 0;
         while self.rows.sealed_memtable_count() > FLUSHES_MAX || self.rows.l0_table_count() > UNMERGED_TABLES_MAX {
             // Fails when the flushing thread has stopped.
             self.database.persist(fjall::PersistMode::Buffer)?;
             std::thread::sleep(WAIT);
+            let is_idle = self.database.active_compactions() == 0 && self.database.outstanding_flushes() == 0;
+            idle = if is_idle { idle + 1 } else { 0 };
+            // It merges once for each file that comes, and may have had other files to take.
+            if idle > IDLE_MAX {
+                return Err(fjall::Error::Poisoned);
+            }
         }
         Ok(())
     }

@@ -13,11 +13,12 @@
 //!
 //! # Where to start
 //! `store` for the calls, `layout` for what is looked at before the engine starts, `tables` for
-//! which of its files is damaged, `keys` for how tables share the tree, `engine` for how the engine is set up.
+//! which of its files is damaged, `reserve` for room on a full disk, `keys` for how tables share the tree, `engine` for how the engine is set up.
 
 mod engine;
 mod keys;
 mod layout;
+mod reserve;
 mod store;
 mod tables;
 

@@ -3,6 +3,7 @@
 use crate::engine::{Engine, Entry, sorted};
 use crate::keys::{self, OwnKey};
 use crate::layout;
+use crate::reserve;
 use rubato_storage::{
     Batch, Change, CheckReport, Error, KEY_BYTES_MAX, KeyValue, Result, Sorted, Store, bounds_are_empty,
 };
@@ -13,11 +14,13 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+mod dropping;
+
 /// Keys of dropped tables that one force removes; keeps the force short.
 const SWEEP_KEYS_MAX: usize = 50_000;
 
 /// What must be free before a stopped engine is started again: it needs some space to recover in.
-const PROBE_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const PROBE_BYTES: usize = 8 * 1024 * 1024;
 const PROBE_NAME: &str = "rubato-probe";
 
 /// The default store. See the crate's documentation.
@@ -36,6 +39,8 @@ pub struct EmbeddedStore {
 struct Writes {
     next_space: u32,
     garbage: BTreeSet<u32>,
+    /// Those of them whose files have yet to go.
+    with_files: BTreeSet<u32>,
     /// The last key that was removed of the first of them: to find the next ones the engine steps over the deletions of all that were
     /// removed before, as long as these are not merged away.
     swept: Option<fjall::Slice>,
@@ -275,15 +280,6 @@ impl EmbeddedStore {
         Ok(())
     }
 
-    /// Most of a large dropped table goes at once, with the files that have nothing else. Nobody waits for it with the lock in hand: merges
-    /// come to their end before.
-    fn drop_files(&self, space: u32) -> Result<()> {
-        let guard = self.engine.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(engine) = &*guard else { return Ok(()) };
-        let dropped = engine.drop_files(space.to_be_bytes(), space.saturating_add(1).to_be_bytes());
-        dropped.map_err(|error| self.sorted(&error))
-    }
-
     /// Removes some keys of dropped tables. Nobody can see them, so it does not matter how far it gets.
     fn sweep(&self, writes: &mut Writes) -> Result<()> {
         let mut left = SWEEP_KEYS_MAX;
@@ -392,20 +388,11 @@ impl Store for EmbeddedStore {
     }
 
     fn drop_table(&self, table: u32) -> Result<()> {
-        let mut writes = self.lock_writes();
-        let Some(space) = self.space(table) else { return Ok(()) };
-        let entries = vec![
-            (keys::table_key(table).into(), None),
-            (keys::garbage_key(space).into(), Some(fjall::Slice::from([]))),
-        ];
-        self.commit(&mut writes, entries)?;
-        self.spaces
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&table);
-        writes.garbage.insert(space);
-        drop(writes);
-        self.drop_files(space)
+        self.drop_one(table)
+    }
+
+    fn keep_reserve(&self) {
+        reserve::keep(&self.path);
     }
 
     fn tables(&self) -> Result<Vec<u32>> {

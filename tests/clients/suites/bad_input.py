@@ -35,6 +35,7 @@ def run(context):
     connection_limit(context)
     folders(context)
     full_disk(context)
+    disk_filled_in_vain(context)
 
 
 def still_serves(server):
@@ -492,13 +493,52 @@ def fill_disk(context, folder, ballast):
         require(found == str(rows + 1), f"{found} rows of {rows + 1} after a restart")
 
 
+def disk_filled_in_vain(context):
+    """A statement lays its rows in the store before it commits. Of one that has filled the disk nothing stays there, and others go on."""
+    with small_disk(context, 260) as disk:
+        # Without a disk of its own there is none that it could fill.
+        if not disk:
+            return
+        with context.check("a disk that a large statement has filled is free again"):
+            fill_in_vain(context, disk)
+
+
+def fill_in_vain(context, disk):
+    log_path = context.new_folder().with_suffix(".log")
+    with context.server(folder=disk / "data", log_path=log_path, options=["--memory", "128MiB"]) as server:
+        with Wire(server.port, timeout=60) as wire:
+            wire.until_ready()
+            require_no_error(wire.query("create table kept (id int primary key, t text)"))
+            require_no_error(wire.query("checkpoint"))
+            free = free_bytes(disk)
+            rows = 0
+            for _ in range(2):
+                said = wire.query("create table large as select i, repeat(md5(i::text), 3) as t from generate_series(1, 4000000) i")
+                require(sqlstates(said) == ["53100"], f"a full disk gave {sqlstates(said) or 'no error'}")
+                deadline = time.monotonic() + 40
+                while free_bytes(disk) < free - (48 << 20):
+                    require(time.monotonic() < deadline, f"{free_bytes(disk) >> 20} of {free >> 20} MiB are free after 40 seconds")
+                    # Small ones have room in the log, and are told where they have none.
+                    if write_again(wire, rows, deadline=0):
+                        rows += 1
+                    time.sleep(0.5)
+                require(write_again(wire, rows, deadline=time.monotonic() + 10), "nothing can be written though there is room")
+                rows += 1
+            require(rows_of(wire.query("select count(*) from kept")) == [[str(rows)]], "a row is lost or told too much")
+
+
+def free_bytes(disk):
+    return os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+
+
 def write_again(wire, key, deadline):
-    while time.monotonic() < deadline:
+    while True:
         said = wire.query(f"insert into kept values ({key}, 'late')")
         if not sqlstates(said):
             return True
+        if time.monotonic() >= deadline:
+            return False
         time.sleep(0.5)
-    return False
 
 
 def leave_space(server, ballast, spare):
@@ -510,7 +550,7 @@ def leave_space(server, ballast, spare):
     elif spare is None:
         ballast.unlink()
     else:
-        free = os.statvfs(ballast.parent).f_bavail * os.statvfs(ballast.parent).f_frsize
+        free = free_bytes(ballast.parent)
         require(free > spare, f"an empty database left only {free >> 20} MiB of the disk")
         with open(ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
             # The server may take space meanwhile, for its next segment: then the disk is full a little earlier.

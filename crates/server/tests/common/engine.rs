@@ -95,7 +95,7 @@ impl TestEngine {
                 continue;
             }
             match request {
-                Request::Query { sql } => {
+                Request::Query { sql } | Request::LayAnew { sql } => {
                     if let Some(wait) = wait_of(&sql, now_us) {
                         self.waiting.insert(work.session.id, (work, wait, true));
                         return;

@@ -91,7 +91,11 @@ impl Session {
     pub(super) fn kept_of(&self, copy: &CopyIn, partition: &Partition) -> Option<Kept> {
         let transaction = self.transaction.as_ref().filter(|open| open.far.is_some())?;
         let is_first = transaction.written_versions.len() <= 1 && self.is_first_of_block() && self.copy_again.is_none();
-        let may = !copy.reader.lays() && transaction.savepoints.is_empty() && copy.current.anew.is_none();
+        // Of a script nothing can be run again.
+        let may = self.block != Block::Implicit
+            && !copy.reader.lays()
+            && transaction.savepoints.is_empty()
+            && copy.current.anew.is_none();
         let pending_bytes_max = partition.database.pending_bytes_max();
         may.then(|| Kept {
             pieces: VecDeque::new(),
@@ -200,11 +204,22 @@ impl Session {
         Some(self.run_again(error, partition, responder))
     }
 
+    /// The COPY has its table to itself: from now on it waits as long as others need.
+    pub(super) fn has_table_to_lay(&mut self) {
+        if let Some(again) = &mut self.copy_again {
+            again.is_early = false;
+        }
+    }
+
     fn keep_for_again(&mut self, mut copy: CopyIn, responder: &dyn Responder) {
-        let pieces = copy.kept.take().map(|kept| kept.pieces).unwrap_or_default();
+        let mut pieces = copy.kept.take().map(|kept| kept.pieces).unwrap_or_default();
+        // What was kept for this time, and was not given yet, comes behind.
+        let rest = self.copy_again.take();
+        let is_over = copy.is_over() || rest.as_ref().is_some_and(|rest| rest.is_over);
+        pieces.extend(rest.into_iter().flat_map(|rest| rest.pieces));
         self.copy_again = Some(CopyAgain {
             pieces,
-            is_over: copy.is_over(),
+            is_over,
             is_early: false,
         });
         let mut current = copy.current;
@@ -237,7 +252,6 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         let again = self.copy_again.as_mut()?;
-        again.is_early = false;
         if let Some(piece) = again.pieces.pop_front() {
             return self.copy_data(piece, lock, context, responder);
         }

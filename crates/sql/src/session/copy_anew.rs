@@ -73,6 +73,7 @@ impl Session {
         if self.changing_schema.is_none() {
             self.changing_schema = Some(self.begin_to_lay(&lay_anew(reader.table()), partition, context.now_us)?);
         }
+        self.has_table_to_lay();
         Ok(())
     }
 

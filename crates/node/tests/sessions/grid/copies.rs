@@ -124,6 +124,43 @@ fn loads_at_both_nodes_go_on_beside_each_other() {
     }
 }
 
+/// A COPY that is aborted again and again, each time with a part of what was kept before it, loads all of it.
+#[test]
+fn a_load_beside_changes_that_move_its_table_loses_nothing() {
+    const ROWS: u32 = 6_000;
+    let mut aborted = 0;
+    for node in 0..2 {
+        for pause in 0..12 {
+            let mut sites = made(64 << 20);
+            sites[node].send("INSERT INTO loaded SELECT -i FROM generate_series(1, 8000) i");
+            late_end_of(node, &mut sites);
+            send_load(&mut sites[node], "", &data(1, ROWS), "SELECT 1");
+            let mut told = Vec::new();
+            for _ in 0..40 {
+                talk_at_most(&mut sites, 3 + pause);
+                if sites[1 - node].idle.is_some() {
+                    sites[1 - node]
+                        .send("ALTER TABLE loaded ADD c int DEFAULT (random() * 9)::int; ALTER TABLE loaded DROP c");
+                }
+                pass(20_000);
+                told.extend(sites[node].said());
+            }
+            told.extend(late_end_of(node, &mut sites));
+            late_end_of(1 - node, &mut sites);
+            come_to_rest(&mut sites);
+            let count = asked(node, &mut sites, "SELECT count(*), sum(id) FROM loaded WHERE id > 0");
+            match has(&told, &format!("C COPY {ROWS}")) {
+                true => assert_eq!(count, format!("D {ROWS}|{}", ROWS * (ROWS + 1) / 2), "{told:?}"),
+                false => {
+                    aborted += 1;
+                    assert_eq!(count, "D 0|", "{told:?}");
+                }
+            }
+        }
+    }
+    assert!(aborted < 12, "{aborted}");
+}
+
 /// Its client may be the one that waits for the COPY.
 #[test]
 fn a_load_does_not_wait_for_a_writer_who_does_not_end() {

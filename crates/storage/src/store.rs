@@ -59,7 +59,8 @@ pub trait Store: Send + Sync {
     /// Any; nothing has changed then.
     fn drop_table(&self, table: u32) -> Result<()>;
 
-    /// Sets room on the disk aside, where there is any, for dropping tables when it is full, which takes some itself. To be called where all is well, often; costs nothing when it is there.
+    /// Sets room on the disk aside, where there is any, for dropping tables when it is full, which takes some itself. To be called where
+    /// all is well, often; costs nothing when it is there.
     fn keep_reserve(&self) {}
 
     /// The tables that something was put into and that were not dropped, in ascending order.

@@ -1,6 +1,6 @@
 //! COPY: data that comes in over many requests, and rows that go out in pieces.
 
-use super::copy_again::Kept;
+use super::copy_again::{Kept, held_up};
 use super::execute::{Outside, with_evaluation};
 use super::running::Part;
 use super::{Current, Next, PartitionLock, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
@@ -281,8 +281,8 @@ impl Session {
             self.copy_in = Some(copy);
             return self.place_copied(partition, context, responder);
         }
-        if outcome.is_ok() && self.is_one_of_many(&copy, partition) {
-            let error = Error::internal("a COPY of many rows could not begin anew");
+        if outcome.is_ok() && self.is_one_of_many(&mut copy, partition) {
+            let error = held_up("It was to begin anew, since it brings many rows.");
             return Some(self.copy_anew(copy, error, partition, responder));
         }
         let outcome = outcome.map(|()| None);

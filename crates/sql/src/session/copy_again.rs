@@ -9,6 +9,7 @@
 
 use super::away::{Place, begun_elsewhere};
 use super::copy::CopyIn;
+use super::copy_away::PIECE_BYTES;
 use super::{Block, Next, PartitionLock, Session, SessionContext};
 use crate::catalog::{Spread, SpreadWay};
 use crate::client::Responder;
@@ -27,15 +28,13 @@ const MANY_SHARE: usize = 8;
 const KEPT_SHARE: usize = 2;
 /// A COPY that begins anew early waits so long for those who write to its table. Longer, and it goes on as before: it may be that they wait for it.
 const PATIENCE_US: i64 = 500_000;
-/// What another node is given at a time.
-const PIECE_BYTES: usize = 256 << 10;
 
 /// What the client has sent, as long as its COPY may begin again.
 pub(super) struct Kept {
     pieces: VecDeque<Bytes>,
     bytes: usize,
     bytes_max: usize,
-    /// So much is much.
+    /// So much is much. It is looked each time that there is twice as much, since that goes over rows.
     many_bytes: usize,
     /// It may lay its table anew then.
     may_lay: bool,
@@ -117,12 +116,13 @@ impl Session {
     }
 
     /// Whether the COPY is one of many rows into a table that had hardly any, so that it is to begin anew.
-    pub(super) fn is_one_of_many(&self, copy: &CopyIn, partition: &mut Partition) -> bool {
-        let is_much = |kept: &Kept| kept.may_lay && kept.may_early && kept.bytes >= kept.many_bytes;
+    pub(super) fn is_one_of_many(&self, copy: &mut CopyIn, partition: &mut Partition) -> bool {
+        let is_much = |kept: &&mut Kept| kept.may_lay && kept.may_early && kept.bytes >= kept.many_bytes;
         let transaction = self.transaction.as_ref().map(|transaction| transaction.id);
-        let (true, Some(transaction)) = (copy.kept.as_ref().is_some_and(is_much), transaction) else {
+        let (Some(kept), Some(transaction)) = (copy.kept.as_mut().filter(is_much), transaction) else {
             return false;
         };
+        kept.many_bytes = kept.bytes.saturating_mul(2);
         let storage = copy.reader.table().storage();
         // Who writes to a table of many parts does so on this node as well, sooner or later.
         let is_alone = partition.database.other_writers(transaction, &storage).is_empty();
@@ -200,8 +200,7 @@ impl Session {
         (again.is_early, current.anew) = (false, None);
         self.cancelled = None;
         self.roll_back_away(partition);
-        let error = Error::serialization("a COPY could not have its table to itself", error.message().to_owned());
-        Some(self.run_again(error, partition, responder))
+        Some(self.run_again(held_up(error.message()), partition, responder))
     }
 
     /// The COPY has its table to itself: from now on it waits as long as others need.
@@ -284,6 +283,11 @@ impl Session {
             false => None,
         }
     }
+}
+
+/// What a COPY is told that has begun anew early and can neither go on so nor as it was.
+pub(super) fn held_up(detail: &str) -> Error {
+    Error::serialization("a COPY could not have its table to itself", detail.to_owned())
 }
 
 /// How many of the rows that the COPY has brought are on this node, about; `None` if that says nothing of how many the table has.

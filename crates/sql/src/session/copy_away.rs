@@ -6,7 +6,7 @@ use crate::grid::{Answer, Completed, DataEnd, Run};
 use crate::partition::Partition;
 
 /// Data that is gathered before it is handed on.
-const PIECE_BYTES: usize = 256 << 10;
+pub(super) const PIECE_BYTES: usize = 256 << 10;
 
 /// Such a COPY under way.
 pub(super) struct CopyAway {

@@ -20,6 +20,7 @@ pub mod analytics;
 pub mod binder;
 pub mod catalog;
 pub mod catalog_codec;
+mod caught;
 pub mod channels;
 pub mod checkpoints;
 pub mod client;
@@ -45,3 +46,5 @@ pub mod session;
 pub mod statement;
 pub mod system_tables;
 pub mod window;
+
+pub use caught::is_caught;

@@ -264,11 +264,15 @@ impl StopSignals {
 }
 
 // A thread that panics may leave work half done in memory. What counts is in the log: ending at once and recovering from it
-// is safe, going on is not.
+// is safe, going on is not. What only reads and makes a plan leaves nothing, and is caught.
 fn abort_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
+        if rubato_sql::is_caught() {
+            tracing::error!(%panic, "a statement could not be planned; its client is told XX000");
+            return;
+        }
         tracing::error!(%panic, "a thread panicked; the process ends, the log has what was acknowledged");
         std::process::abort();
     }));

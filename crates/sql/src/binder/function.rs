@@ -108,6 +108,7 @@ impl ExpressionBinder<'_> {
         }
         match name {
             "grouping" => self.grouping_call(&arguments),
+            "nullif" => self.null_if(self.bind_all(&arguments)?),
             "coalesce" => {
                 let without_sets = self.without_sets.replace(Some("COALESCE"));
                 let items = self.coalesced(&arguments);
@@ -170,6 +171,22 @@ impl ExpressionBinder<'_> {
             return self.context.cast(argument, ColumnType::plain(to.data_type));
         }
         self.function_call(name, arguments)
+    }
+
+    /// NULLIF gives its first argument, of the type by which `=` has compared it.
+    fn null_if(&self, arguments: Vec<Typed>) -> Result<Typed> {
+        let types: Vec<DataType> = arguments
+            .iter()
+            .map(|argument| self.context.type_of(argument))
+            .collect();
+        let call = self.function_call("nullif", arguments)?;
+        match compared_as(&types) {
+            Some(own) if own != call.data_type => {
+                let given = self.context.coerce(call, own, CastContext::Explicit)?;
+                Ok(Typed::new(given, own))
+            }
+            _ => Ok(call),
+        }
     }
 
     fn clock_with_precision(&self, name: &str, precision: &ast::Expr) -> Result<Typed> {
@@ -283,8 +300,9 @@ impl ExpressionBinder<'_> {
             .iter()
             .map(|argument| self.context.type_of(argument))
             .collect();
-        if arguments.iter().any(is_of_outer) {
-            return Err(Error::unsupported("an aggregate of a query around this one"));
+        let of_outer = || Error::unsupported("an aggregate of a query around this one");
+        if arguments.iter().any(|argument| is_of_outer(&argument.expr)) {
+            return Err(of_outer());
         }
         let aggregate = resolve_aggregate(name, &types, distinct)?.ok_or_else(|| no_function(name))?;
         let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
@@ -298,6 +316,10 @@ impl ExpressionBinder<'_> {
             .as_ref()
             .map(|filter| self.filter_condition(filter))
             .transpose()?;
+        let reads_own = arguments.iter().any(|argument| !argument.is_constant());
+        if !reads_own && filter.as_ref().is_some_and(is_of_outer) {
+            return Err(of_outer());
+        }
         Ok(AggregateCall {
             distinct: aggregate.distinct,
             aggregate,
@@ -432,12 +454,28 @@ fn same_call(left: &AggregateCall, right: &AggregateCall) -> bool {
 }
 
 /// Whether an argument reads nothing but columns of queries around: PostgreSQL would aggregate there.
-fn is_of_outer(argument: &Typed) -> bool {
+/// The type of the first of two operands where `=` compares the two as they are, or makes a text of the first. `None` where it takes
+/// the common type.
+fn compared_as(types: &[DataType]) -> Option<DataType> {
+    use DataType as T;
+    let [first, second] = types else { return None };
+    let both = |group: &[DataType]| group.contains(first) && group.contains(second);
+    let compares = both(&[T::Int2, T::Int4, T::Int8])
+        || both(&[T::Float4, T::Float8])
+        || both(&[T::Date, T::Timestamp, T::TimestampTz]);
+    match first {
+        _ if compares => Some(*first),
+        T::Varchar => Some(T::Text),
+        T::Char if *second != T::Char && *second != T::Unknown => Some(T::Text),
+        _ => None,
+    }
+}
+
+/// Whether an expression reads values of the queries around, and none of its own.
+fn is_of_outer(expr: &Expr) -> bool {
     let mut reads_outer = false;
-    argument
-        .expr
-        .walk(&mut |node| reads_outer |= matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
-    reads_outer && argument.expr.is_constant()
+    expr.walk(&mut |node| reads_outer |= matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
+    reads_outer && expr.is_constant()
 }
 
 fn is_wildcard(argument: &ast::FunctionArg) -> bool {

@@ -154,6 +154,10 @@ impl Context<'_> {
 
     fn join(&self, join: &ast::Join, start: Mark, state: &mut From) -> Result<()> {
         let (kind, constraint) = kind_of(&join.join_operator)?;
+        let is_crossing = matches!(join.join_operator, ast::JoinOperator::CrossJoin(_));
+        if *constraint == ast::JoinConstraint::None && !is_crossing {
+            return Err(self.no_condition(&join.relation));
+        }
         let middle = Mark::of(state);
         self.factor(&join.relation, state)?;
         if matches!(kind, Kind::Right | Kind::Full) {
@@ -192,6 +196,12 @@ impl Context<'_> {
             state.scope.push_alias(&name, &columns);
         }
         Ok(())
+    }
+
+    /// 42601 at what stands where ON or USING should: the library takes a join without them for one of all pairs.
+    fn no_condition(&self, right: &ast::TableFactor) -> Error {
+        let end = self.source.offset(right.span().end);
+        self.source.syntax_error(end.unwrap_or(self.source.text.len()))
     }
 
     fn on(&self, condition: &ast::Expr, start: Mark, state: &mut From) -> Result<Expr> {

@@ -58,6 +58,7 @@ mod window;
 mod writing_with;
 
 use crate::catalog::{Catalog, RelationName, Table, View, ViewQuery};
+use crate::caught::caught;
 use crate::databases::is_same_name;
 use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
@@ -119,7 +120,7 @@ impl BindSettings for DefaultSettings {}
 /// parameter types from Parse, [`DataType::Unknown`] where they are to be inferred; the types of the literals follow those of the
 /// user's parameters, and a string literal gets the type its place gives it.
 ///
-/// Errors carry PostgreSQL's SQLSTATE, message and character position in `sql`.
+/// Errors carry PostgreSQL's SQLSTATE, message and character position in `sql`. A panic is XX000.
 pub fn bind(
     sql: &str,
     literals: &[Literal],
@@ -127,7 +128,7 @@ pub fn bind(
     catalog: &Catalog,
     settings: &dyn BindSettings,
 ) -> Result<Statement> {
-    let bound = bind_source(Source::new(text_of_key(sql)), literals, declared, catalog, settings);
+    let bound = caught(|| bind_source(Source::new(text_of_key(sql)), literals, declared, catalog, settings));
     bound.map_err(|error| {
         let path = settings.search_path().resolve(catalog);
         error.with_type_names(&|marked| path.name_of(marked, catalog))

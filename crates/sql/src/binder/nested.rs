@@ -330,7 +330,7 @@ impl Context<'_> {
 
     /// The columns of one side, before those without a type get one: nothing is left of the binding but errors.
     fn probe(&self, body: &ast::SetExpr) -> Result<Vec<SideColumn>> {
-        match body {
+        match without_brackets(body) {
             ast::SetExpr::SetOperation { op, left, right, .. } => {
                 let (left_columns, right_columns) = (self.probe(left)?, self.probe(right)?);
                 let what = operation_name(*op)?;
@@ -345,7 +345,7 @@ impl Context<'_> {
                     })
                     .collect()
             }
-            _ => self.probe_query(body),
+            plain => self.probe_query(plain),
         }
     }
 
@@ -358,7 +358,7 @@ impl Context<'_> {
         self.parameters.replace(parameters);
         let open = std::mem::take(&mut *self.unsettled.borrow_mut());
         let (_, columns) = bound?;
-        let is_select = matches!(body, ast::SetExpr::Select(_));
+        let is_select = is_select(body);
         let columns = columns.into_iter().enumerate();
         Ok(columns
             .map(|(place, output)| SideColumn {
@@ -389,7 +389,7 @@ impl Context<'_> {
             set_quantifier,
             left,
             right,
-        } = body
+        } = without_brackets(body)
         {
             let all = match set_quantifier {
                 ast::SetQuantifier::All => true,
@@ -417,6 +417,25 @@ impl Context<'_> {
             }
         }
         Ok(BoundQuery::Select(Box::new(select)))
+    }
+}
+
+/// What brackets alone are around.
+fn without_brackets(body: &ast::SetExpr) -> &ast::SetExpr {
+    match body {
+        ast::SetExpr::Query(query) if query.with.is_none() && Tail::of(query).is_empty() => {
+            without_brackets(&query.body)
+        }
+        _ => body,
+    }
+}
+
+/// Whether the columns are those of one SELECT: with what stands behind it, they may have no type of their own as well.
+fn is_select(body: &ast::SetExpr) -> bool {
+    match body {
+        ast::SetExpr::Select(_) => true,
+        ast::SetExpr::Query(query) => is_select(&query.body),
+        _ => false,
     }
 }
 

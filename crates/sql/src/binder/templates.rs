@@ -87,7 +87,8 @@ impl ExpressionBinder<'_> {
         Ok(self.context.type_of(&typed).element().is_some())
     }
 
-    /// `(start, end) OVERLAPS (start, end)`, where an end may be a length.
+    /// `(start, end) OVERLAPS (start, end)`, where an end may be a length. Of two times of which one is NULL the other is the beginning,
+    /// and nobody knows the end: the answer is NULL where it depends on that.
     pub(super) fn overlaps(&self, left: &ast::Expr, right: &ast::Expr) -> Result<Typed> {
         let sides = (super::comparison::row_of(left), super::comparison::row_of(right));
         let (Some([start, end]), Some([other_start, other_end])) = sides else {
@@ -102,12 +103,17 @@ impl ExpressionBinder<'_> {
             })
         };
         let (end, other_end) = (end_of(start, end)?, end_of(other_start, other_end)?);
-        let (low, high) = (format!("least({start}, {end})"), format!("greatest({start}, {end})"));
-        let (other_low, other_high) = (
-            format!("least({other_start}, {other_end})"),
-            format!("greatest({other_start}, {other_end})"),
+        let low_of = |start: &ast::Expr, end: &str| format!("least({start}, {end})");
+        let high_of = |start: &ast::Expr, end: &str| {
+            format!("CASE WHEN ({start}) IS NOT NULL AND {end} IS NOT NULL THEN greatest({start}, {end}) END")
+        };
+        let (low, high) = (low_of(start, &end), high_of(start, &end));
+        let (other_low, other_high) = (low_of(other_start, &other_end), high_of(other_start, &other_end));
+        let text = format!(
+            "CASE WHEN {low} > {other_low} THEN {low} < {other_high} OR ({high} IS NULL AND NULL) \
+             WHEN {low} < {other_low} THEN {other_low} < {high} OR ({other_high} IS NULL AND NULL) \
+             WHEN {low} = {other_low} THEN ({high} IS NOT NULL AND {other_high} IS NOT NULL) OR NULL END"
         );
-        let text = format!("({low} < {other_high} AND {other_low} < {high} OR {low} = {other_low})");
         self.bind_text(&text, left)
     }
 

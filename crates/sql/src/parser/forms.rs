@@ -34,7 +34,7 @@ fn word_at(tokens: &[TokenWithSpan], place: usize, wanted: &str) -> bool {
     tokens.get(place).is_some_and(|token| is_word(&token.token, wanted))
 }
 
-fn token_at(tokens: &[TokenWithSpan], place: usize) -> Option<&Token> {
+pub(super) fn token_at(tokens: &[TokenWithSpan], place: usize) -> Option<&Token> {
     tokens.get(place).map(|token| &token.token)
 }
 
@@ -43,7 +43,7 @@ fn keyword(word: &str) -> Token {
 }
 
 /// Where the brackets close that open here.
-fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
+pub(super) fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, token) in tokens.iter().enumerate().skip(open) {
         match token.token {

@@ -10,6 +10,7 @@ mod forms;
 mod identity;
 pub(crate) mod lexer;
 mod normalise;
+mod parenthesised;
 mod rewrites;
 mod rows_from;
 mod script;

@@ -2,6 +2,7 @@
 
 use super::forms::plain_forms;
 use super::identity::identity_options;
+use super::parenthesised::parenthesised_queries;
 use super::rows_from::{recursive_views, rows_from};
 use super::table_like::table_likes;
 use sqlparser::keywords::Keyword;
@@ -12,7 +13,9 @@ pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = typed_literals(plain_forms(rows_from(recursive_views(tokens))));
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
-    row_lists(bare_rows(plain_words(merged_defaults(table_likes(tokens)))))
+    row_lists(bare_rows(plain_words(merged_defaults(table_likes(
+        parenthesised_queries(tokens),
+    )))))
 }
 
 /// Types whose name may stand in front of a literal, besides those that the library knows.

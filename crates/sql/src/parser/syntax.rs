@@ -235,7 +235,7 @@ struct Clauses {
 }
 
 /// Replaces clauses that the library does not know by blanks, so that positions stay: OVERRIDING ... VALUE, the lock
-/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here, locks where there is no FROM, ONLY, WITH [NO]
+/// strengths FOR NO KEY UPDATE and FOR KEY SHARE, which are FOR UPDATE and FOR SHARE here, locks where there is no FROM, EXCLUDE NO OTHERS of window frames, ONLY, WITH [NO]
 /// DATA of CREATE TABLE AS, and the tablespace that there is. `None` if there are none. 42704 for any other tablespace.
 fn blank_unknown_clauses(source: Source<'_>, clauses: &mut Clauses) -> Result<Option<String>> {
     let sql = source.text;
@@ -261,9 +261,18 @@ fn blank_unknown_clauses(source: Source<'_>, clauses: &mut Clauses) -> Result<Op
         }
         words.push((token.start, token.end));
         has_from |= is("from");
-        if !["value", "update", "share", "only", "data", "option", "concurrently"]
-            .iter()
-            .any(|last| is(last))
+        if ![
+            "value",
+            "update",
+            "share",
+            "only",
+            "data",
+            "option",
+            "concurrently",
+            "others",
+        ]
+        .iter()
+        .any(|last| is(last))
         {
             continue;
         }
@@ -293,6 +302,8 @@ fn blank_unknown_clauses(source: Source<'_>, clauses: &mut Clauses) -> Result<Op
                 &words[words.len() - 3..]
             }
             ["drop", "index", "concurrently"] => &words[2..],
+            // Of a window frame: as if nothing was said.
+            [.., "exclude", "no", "others"] => &words[words.len() - 3..],
             [.., "with", "check", "option"] if is_schema => {
                 clauses.view_check = Some(ViewCheck::Cascaded);
                 &words[words.len() - 3..]

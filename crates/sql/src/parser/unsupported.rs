@@ -52,9 +52,12 @@ const KINDS: [&str; 34] = [
 
 /// Forms of statements and clauses: how the statement begins, the words that it has one behind the other (what stands for any name or
 /// number is an underscore), and its name.
-const FORMS: [(&str, &str, &str); 42] = [
+const FORMS: [(&str, &str, &str); 45] = [
     ("", "where current of", "WHERE CURRENT OF"),
     ("", "rows from (", "ROWS FROM with lists of column definitions"),
+    ("", "exclude current row", "EXCLUDE of a window frame"),
+    ("", "exclude group", "EXCLUDE of a window frame"),
+    ("", "exclude ties", "EXCLUDE of a window frame"),
     ("with", "search depth first by", "SEARCH"),
     ("with", "search breadth first by", "SEARCH"),
     ("with", ") cycle _", "CYCLE"),
@@ -189,6 +192,10 @@ mod tests {
             (
                 "alter table only t attach partition p default",
                 "ALTER TABLE ... ATTACH PARTITION",
+            ),
+            (
+                "select sum(n) over (order by n rows 1 preceding exclude ties) from t",
+                "EXCLUDE of a window frame",
             ),
             ("with recursive r as (select 1) cycle n set c using p select 1", "CYCLE"),
             (

@@ -250,11 +250,11 @@ fn follow(terms: &Terms<'_>, driver: usize) -> (f64, Planned) {
 }
 
 /// A left join waits for everything that its condition speaks of, a relation that is made for each tuple for what it reads of the
-/// tuple, and functions of a select list for all relations but what is computed of their rows.
+/// tuple (which may be nothing: a side of a join that is a query may read values of the tuple around it alone), and functions of a select list for all relations but what is computed of their rows.
 fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
     let own = &query.relations[relation];
     let mut ready = match &own.relation {
-        Relation::Computed(_) | Relation::Lateral { .. } => !placed.is_empty(),
+        Relation::Computed(_) => !placed.is_empty(),
         Relation::Functions(functions) if functions.is_last => {
             let is_open = |other: usize| {
                 other != relation

@@ -90,7 +90,8 @@ scripts!(
     to_char,
     update,
     views,
-    writing_with
+    writing_with,
+    written
 );
 
 /// What aggregates collect, and what functions of rows make of a value at once, counts towards what a statement may hold.

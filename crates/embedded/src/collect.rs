@@ -1,8 +1,8 @@
 //! Answers gathered as values.
 
 use rubato_base::text_format::TextContext;
-use rubato_base::{DataType, Error, Value};
-use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
+use rubato_base::{DataType, Error, Row, Value};
+use rubato_sql::client::{Format, OutputColumn, Responder, RowsDigest, TransactionStatus};
 use std::any::Any;
 
 /// What one statement answered.
@@ -103,6 +103,15 @@ impl Responder for Collector {
     fn buffered_bytes(&self) -> usize {
         // Rows are taken by the caller in one piece: nothing is to be sent before. What is counted only marks a place.
         self.current.rows.len().min(rubato_sql::session::RESPONSE_BYTES_MAX / 2)
+    }
+
+    fn rows_digest(&self, rows: usize) -> Option<u64> {
+        let mut digest = RowsDigest::default();
+        let since = self.current.rows.get(rows..)?;
+        since
+            .iter()
+            .for_each(|row| digest.add(Row::from_values(row).as_ref().as_bytes()));
+        Some(digest.sum())
     }
 
     fn truncate(&mut self, rows: usize) {

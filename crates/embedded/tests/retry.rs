@@ -1,5 +1,5 @@
-//! The borders of the server's own retry (promise 7): it tries again as long as the client has been shown nothing but row counts
-//! that come out the same.
+//! The borders of the server's own retry (promise 7): it tries again as long as what the client has been told, row counts and rows, comes
+//! out the same.
 
 use rubato_base::{Error, Value};
 use rubato_embedded::{Database, Options, Session};
@@ -56,17 +56,68 @@ fn the_server_tries_again_until_the_client_has_seen_something() {
     assert_eq!(error.code().as_str(), "40001");
     assert!(error.message().contains("would affect other rows"), "{error}");
 
-    // Something was shown.
-    for shown in [
-        "select count(*) from t where v > 50",
-        "update t set w = 7 where id = 2 returning v",
+    // Rows were shown that would be others, or are locked.
+    let read = |id: usize| format!("insert into seen select {id}, count(*) from t where v > 50");
+    for (shown, why) in [
+        ("select count(*) from t where v > 50", "would show other rows"),
+        ("select v from t where id = 1", "would show other rows"),
+        ("select id from t where v < 50 order by id", "would show other rows"),
+        (
+            "update t set w = 8 where id = 2 returning (select sum(v) from t)",
+            "would show other rows",
+        ),
+        ("select v from t where id = 2 for update", ""),
     ] {
         run(&mut admin, &["update t set v = 1 where id = 1"]);
-        let read = "insert into seen select 10 + count(*), count(v) from t where v > 50 on conflict do nothing";
-        let error = overtaken(&database, &mut admin, &[shown, read]).expect_err("told");
+        let error = overtaken(&database, &mut admin, &[shown, &read(10)]).expect_err("told");
         assert_eq!(error.code().as_str(), "40001", "{shown}");
+        assert!(error.message().contains(why), "{shown}: {error}");
         assert!(error.fields().detail.is_some(), "the item is named: {error}");
     }
+
+    // Rows were shown, and are so still.
+    for (number, shown) in [
+        "select v from t where id = 2",
+        "select id from t order by v desc, id",
+        "select v, w from t where id = 2 union all select 1, 2",
+        "update t set w = 7 where id = 2 returning v, w",
+        "select w from t where false",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        run(&mut admin, &["update t set v = 1, w = 0"]);
+        run(&mut admin, &["update t set v = 2 where id = 2"]);
+        let before = aborts();
+        let again = match number {
+            // The order is that of the rows as they were: who asks for one gets those rows in another.
+            1 => overtaken(&database, &mut admin, &[shown, "update t set w = 1 where v > 50"]),
+            _ => overtaken(&database, &mut admin, &[shown, &read(20 + number)]),
+        };
+        assert!(aborts() > before, "{shown}: there was something to try again");
+        if number == 1 {
+            assert_eq!(again.expect_err("told").code().as_str(), "40001");
+            continue;
+        }
+        again.unwrap_or_else(|error| panic!("{shown}: {error}"));
+        let seen = format!("select n from seen where id = {}", 20 + number);
+        assert_eq!(values(&mut admin, &seen), [Value::Int8(1)], "{shown}");
+        assert_eq!(values(&mut admin, "select v from t where id = 1"), [Value::Int4(101)]);
+    }
+
+    // What is pending is shown again as it was, and is there once.
+    run(&mut admin, &["update t set v = 1, w = 0"]);
+    let mut session = database.session().expect("a session");
+    run(&mut session, &["begin", "update t set w = w + 1 where id = 2"]);
+    assert_eq!(values(&mut session, "select w from t where id = 2"), [Value::Int4(1)]);
+    run(&mut session, &[&read(40)]);
+    run(&mut admin, &["update t set v = 100 where id = 1"]);
+    run(&mut session, &["update t set v = v + 1 where id = 1"]);
+    assert_eq!(values(&mut session, "select w from t where id = 2"), [Value::Int4(1)]);
+    run(&mut session, &["commit"]);
+    assert_eq!(values(&mut admin, "select n from seen where id = 40"), [Value::Int8(1)]);
+    assert_eq!(values(&mut admin, "select v + w from t where id = 2"), [Value::Int4(2)]);
+    run(&mut admin, &["update t set v = 2, w = 0 where id = 2"]);
 
     // A statement of its own, overtaken while it waits.
     run(&mut admin, &["update t set v = 1 where id = 1"]);

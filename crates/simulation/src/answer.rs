@@ -3,7 +3,7 @@
 use rubato_base::codec::{ByteReader, put_bytes, put_length, put_value};
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Value};
-use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
+use rubato_sql::client::{Format, OutputColumn, Responder, RowsDigest, TransactionStatus};
 use std::any::Any;
 
 /// What one statement answered.
@@ -174,6 +174,18 @@ impl Responder for Gathering {
 
     fn buffered_bytes(&self) -> usize {
         self.pieces.len() * self.piece_bytes
+    }
+
+    fn rows_digest(&self, bytes: usize) -> Option<u64> {
+        let mut digest = RowsDigest::default();
+        for piece in self.pieces.get(bytes / self.piece_bytes..)? {
+            if let Piece::Row(_) = piece {
+                let mut row = Vec::new();
+                piece.encode(&mut row);
+                digest.add(&row);
+            }
+        }
+        Some(digest.sum())
     }
 
     fn truncate(&mut self, bytes: usize) {

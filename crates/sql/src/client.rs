@@ -10,6 +10,7 @@ use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, RowRef, TableId, Value};
 use smallvec::SmallVec;
 use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
 
 /// One request of a client, in the order of arrival.
 #[derive(Clone, Debug)]
@@ -265,6 +266,12 @@ pub trait Responder: Send {
     /// Takes back everything answered since [`Responder::buffered_bytes`] gave `bytes`: a statement is run again. Never called
     /// for what was already taken away.
     fn truncate(&mut self, bytes: usize);
+    /// A digest of the rows answered since [`Responder::buffered_bytes`] gave `bytes`, in whatever order: the same for the same rows in the
+    /// same formats. `None` if they are not there any more, or nobody can tell: what has shown them is not run again then.
+    fn rows_digest(&self, bytes: usize) -> Option<u64> {
+        let _ = bytes;
+        None
+    }
     /// Takes away what was answered so far, in the form that [`Responder::put_answer`] of a responder of the same kind understands:
     /// it answers for another node's client. Only responders of a server, which may be a node of a grid, have such a form.
     fn take_answer(&mut self) -> Vec<u8> {
@@ -279,4 +286,22 @@ pub trait Responder: Send {
     }
     /// Gives the concrete responder back to its owner.
     fn as_any(&mut self) -> &mut dyn std::any::Any;
+}
+
+/// Sums up rows, in any order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowsDigest(u64);
+
+impl RowsDigest {
+    /// One more row, as bytes that are the same for the same row.
+    pub fn add(&mut self, row: &[u8]) {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(row);
+        self.0 = self.0.wrapping_add(hasher.finish());
+    }
+
+    /// What has come of the rows so far.
+    pub fn sum(self) -> u64 {
+        self.0
+    }
 }

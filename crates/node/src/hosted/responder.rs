@@ -137,6 +137,10 @@ impl Responder for HostedResponder {
         self.client.buffered_bytes()
     }
 
+    fn rows_digest(&self, bytes: usize) -> Option<u64> {
+        self.client.rows_digest(bytes)
+    }
+
     fn truncate(&mut self, bytes: usize) {
         self.client.truncate(bytes);
     }

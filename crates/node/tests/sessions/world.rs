@@ -5,7 +5,7 @@ use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Error, Lsn, SessionId, Value};
 use rubato_log::MemoryDirectory;
 use rubato_node::{Node, NodeSettings, NodeWorker};
-use rubato_sql::client::{Bind, BoundValues, Format, OutputColumn, Request, Responder, TransactionStatus};
+use rubato_sql::client::{Bind, BoundValues, Format, OutputColumn, Request, Responder, RowsDigest, TransactionStatus};
 use rubato_sql::session::Session;
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Work};
 use rubato_storage::{MemoryStore, Store};
@@ -113,6 +113,17 @@ impl Responder for Lines {
     }
     fn buffered_bytes(&self) -> usize {
         self.bytes
+    }
+    fn rows_digest(&self, bytes: usize) -> Option<u64> {
+        let mut before = 0;
+        let mut digest = RowsDigest::default();
+        for line in &self.lines {
+            if before >= bytes && line.starts_with("D ") {
+                digest.add(line.as_bytes());
+            }
+            before += line.len();
+        }
+        Some(digest.sum())
     }
     fn truncate(&mut self, bytes: usize) {
         while self.bytes > bytes {

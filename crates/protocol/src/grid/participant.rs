@@ -438,6 +438,9 @@ impl Participant {
             (Ended::Committed(_, durable_at), Request::Decide(Some(_))) => {
                 self.reply(global, Reply::Done, durable_at);
             }
+            // One that is prepared is never given up: this one had nothing to commit. What it had read was found to hold, and then a check
+            // that came late, or again, was refused. Its coordinator repeats the decision until it hears an answer.
+            (Ended::GivenUp(_), Request::Decide(Some(_))) => self.reply(global, Reply::Done, Lsn(0)),
             _ => {}
         }
     }

@@ -87,6 +87,26 @@ fn strangers_and_nonsense_change_nothing_at_a_participant() {
 }
 
 #[test]
+fn who_was_given_up_for_a_late_check_does_not_leave_its_coordinator_waiting() {
+    let mut site = Site::new();
+    let t = global(3);
+    site.ask(t, operate(0, read(1)));
+    let check = |place| Request::Check { place, operations: 1 };
+    assert!(matches!(site.ask(t, check(tick(3)))[..], [Reply::Holds { .. }]));
+    site.ask(global(4), operate(0, blind(1, 7)));
+    let other = site.ask(global(4), Request::CommitAlone { operations: 1 });
+    assert!(matches!(other[..], [Reply::Committed { .. }]));
+    // Its coordinator had asked for a later place before it heard of the first one, and that comes now.
+    assert!(matches!(site.ask(t, check(tick(9)))[..], [Reply::Refused(_)]));
+    for _ in 0..2 {
+        assert_eq!(
+            site.refuse(HOME, request(t, Request::Decide(Some(tick(3))))),
+            [Reply::Done]
+        );
+    }
+}
+
+#[test]
 fn what_is_repeated_is_answered_again_and_done_once() {
     let mut site = Site::new();
     let t = global(3);

@@ -9,9 +9,14 @@ use pgwire::messages::{Message, response};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{DataType, Error, RowRef, SqlState, Value, binary_format};
 use rubato_sql::channels::Notification;
-use rubato_sql::client::{Format, OutputColumn, Responder, TransactionStatus};
+use rubato_sql::client::{Format, OutputColumn, Responder, RowsDigest, TransactionStatus};
 use rubato_sql::session::RESULT_TYPE_CHANGED;
 use std::any::Any;
+
+/// What a message of a row begins with.
+const DATA_ROW: u8 = b'D';
+/// The bytes of a message before its body: what it is, and its length.
+const HEAD_BYTES: usize = 5;
 
 /// Capacity that a responder keeps when it rests; a larger buffer is given back.
 const KEPT_CAPACITY_BYTES: usize = 32 << 10;
@@ -219,7 +224,7 @@ impl Responder for PgResponder {
     }
 
     fn data_row(&mut self, values: &[Value], columns: &[OutputColumn], formats: &[Format], context: &TextContext) {
-        let start = self.begin(b'D');
+        let start = self.begin(DATA_ROW);
         self.put_u16(values.len());
         for (index, value) in values.iter().enumerate() {
             self.put_value(value, type_of(columns, index), format_of(formats, index), context);
@@ -235,7 +240,7 @@ impl Responder for PgResponder {
         formats: &[Format],
         context: &TextContext,
     ) {
-        let start = self.begin(b'D');
+        let start = self.begin(DATA_ROW);
         self.put_u16(places.len());
         for (index, &place) in places.iter().enumerate() {
             let data_type = type_of(columns, index);
@@ -324,6 +329,22 @@ impl Responder for PgResponder {
 
     fn buffered_bytes(&self) -> usize {
         self.out.len()
+    }
+
+    fn rows_digest(&self, bytes: usize) -> Option<u64> {
+        let mut rest = self.out.get(bytes..)?;
+        let mut digest = RowsDigest::default();
+        while let Some((head, _)) = rest.split_first_chunk::<HEAD_BYTES>() {
+            let [tag, length @ ..] = *head;
+            // The length counts itself.
+            let end = 1 + u32::from_be_bytes(length) as usize;
+            let body = rest.get(HEAD_BYTES..end)?;
+            if tag == DATA_ROW {
+                digest.add(body);
+            }
+            rest = &rest[end..];
+        }
+        Some(digest.sum())
     }
 
     fn truncate(&mut self, bytes: usize) {

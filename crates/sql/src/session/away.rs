@@ -430,14 +430,17 @@ impl Session {
         let Some(Answer { told, end }) = partition.grid.as_ref().and_then(|desk| desk.take_answer(self.id)) else {
             return self.await_answer();
         };
-        let is_replay = self
-            .current
-            .as_ref()
-            .is_some_and(|current| current.origin == Origin::Replay);
-        if !told.is_empty() && !is_replay {
+        let current = self.current.as_ref();
+        let is_replay = current.is_some_and(|current| current.origin == Origin::Replay);
+        let is_unheard = is_replay && !current.is_some_and(|current| current.compares);
+        if !told.is_empty() && !is_unheard {
             responder.put_answer(&told);
         }
         let Some(end) = end else {
+            // The client was shown less, and nothing of this is to go out.
+            if is_replay && !is_unheard {
+                return self.comes_out_otherwise(partition, responder);
+            }
             if let Some(current) = &mut self.current {
                 current.streamed = true;
             }

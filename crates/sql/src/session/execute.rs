@@ -352,7 +352,12 @@ impl Session {
             Ok(Progress::Suspended) => {
                 let at_limit = parameters_hold_rows >= current.max_rows;
                 current.streamed |= !at_limit && responder.buffered_bytes() > current.mark;
+                let is_more = current.streamed && current.origin == Origin::Replay;
                 self.current = Some(current);
+                // The client was shown less, and nothing of this is to go out.
+                if is_more {
+                    return self.comes_out_otherwise(partition, responder);
+                }
                 if let Err(error) = self.note_sequences(partition) {
                     return self.fail(error, partition, responder);
                 }
@@ -447,7 +452,8 @@ impl Session {
         let text = self.text.clone();
         let (statement, formats) = (&current.statement, &current.formats);
         let columns = output_of(statement);
-        let silent = current.origin == Origin::Replay || current.fetch.as_ref().is_some_and(|fetch| fetch.is_move);
+        let is_unheard = current.origin == Origin::Replay && !current.compares;
+        let silent = is_unheard || current.fetch.as_ref().is_some_and(|fetch| fetch.is_move);
         let left = current.max_rows - current.rows.min(current.max_rows);
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);

@@ -407,6 +407,7 @@ impl Session {
             savepoint: None,
             mark: responder.buffered_bytes(),
             streamed: false,
+            compares: false,
             alone,
             tag: None,
             fetch: None,

@@ -1,13 +1,11 @@
 //! The end of a statement: commit, answer, or another try.
 
-use super::{
-    Block, CONFLICTS_REMEMBERED, Current, Next, Origin, REPLAY_STATEMENTS_MAX, RETRIES_MAX, Replayed, Session,
-};
+use super::{Block, CONFLICTS_REMEMBERED, Current, Next, Origin, RETRIES_MAX, Session};
 use crate::client::Responder;
 use crate::executor::Cursor;
 use crate::partition::Partition;
 use crate::plan::PlanBody;
-use crate::statement::{Statement, Utility};
+use crate::statement::Statement;
 use rubato_base::{Error, SqlState};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -28,7 +26,7 @@ impl Session {
         } else if current.origin == Origin::Replay {
             return self.next_of_replay(partition, responder);
         } else {
-            self.keep_for_replay();
+            self.keep_for_replay(responder);
             // Inside an implicit block the answer may go out before Sync commits, but not before what it read is durable.
             if self.block == Block::Implicit {
                 let lsn = self.read_depends_on(partition);
@@ -51,34 +49,6 @@ impl Session {
             }
         }
         Next::To(StageKind::Parser)
-    }
-
-    /// Keeps the statement to be run again with its block, as long as the client has learnt nothing but row counts.
-    fn keep_for_replay(&mut self) {
-        let (Some(current), Some(replay)) = (&self.current, &mut self.replay) else {
-            return;
-        };
-        // What depends on no row is as true after the block was run again: the id of the transaction above all, which it keeps.
-        if reads_no_row(&current.statement) {
-            return;
-        }
-        let replayable = match &current.statement {
-            Statement::Planned(plan) => !plan.read_only && plan.output.is_empty(),
-            Statement::Utility(utility) => matches!(**utility, Utility::SetConstraints { .. }),
-            _ => false,
-        };
-        if !replayable || self.block != Block::Explicit || replay.len() >= REPLAY_STATEMENTS_MAX {
-            self.replay = None;
-            return;
-        }
-        replay.push(Replayed {
-            statement: current.statement.clone(),
-            catalog_version: current.catalog_version,
-            sql: Arc::clone(&current.sql),
-            is_prepared: current.is_prepared,
-            parameters: Arc::clone(&current.parameters),
-            tag: current.tag.clone().unwrap_or_default(),
-        });
     }
 
     /// The transaction was aborted. Rule B-1: runs the statement, or the block so far, again if the client cannot tell; otherwise says
@@ -117,7 +87,7 @@ impl Session {
                 }
                 self.undo(partition);
                 self.replaying = 0;
-                self.start_replay_statement()
+                self.start_replay_statement(responder)
             }
         }
     }
@@ -159,67 +129,13 @@ impl Session {
                 self.after_replay = Some(current);
                 self.undo(partition);
                 self.replaying = 0;
-                self.start_replay_statement()
+                self.start_replay_statement(responder)
             }
             current => {
                 self.current = current;
                 self.fail(error, partition, responder)
             }
         }
-    }
-
-    fn start_replay_statement(&mut self) -> Next {
-        let next = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
-        match next {
-            Some(replayed) => {
-                self.current = Some(Current {
-                    statement: replayed.statement.clone(),
-                    catalog_version: replayed.catalog_version,
-                    sql: Arc::clone(&replayed.sql),
-                    is_prepared: replayed.is_prepared,
-                    parameters: Arc::clone(&replayed.parameters),
-                    cursor: None,
-                    origin: Origin::Replay,
-                    formats: crate::client::Formats::new(),
-                    max_rows: usize::MAX,
-                    rows: 0,
-                    describe: false,
-                    savepoint: None,
-                    mark: 0,
-                    streamed: false,
-                    alone: false,
-                    tag: None,
-                    fetch: None,
-                    failure: None,
-                    told_tag: None,
-                    started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
-                    numbers: None,
-                    sees_others: false,
-                    anew: None,
-                });
-            }
-            None => self.current = self.after_replay.take(),
-        }
-        Next::To(StageKind::Transaction)
-    }
-
-    /// A replayed statement has run. Rule B-2: it must have come out as the client was told.
-    pub(super) fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let told = self
-            .replay
-            .as_ref()
-            .and_then(|replay| replay.get(self.replaying))
-            .map(|replayed| replayed.tag.clone());
-        let came_out = self.current.as_ref().and_then(|current| current.tag.clone());
-        if told != came_out {
-            let error = Error::serialization(
-                "an earlier statement of this transaction would affect other rows now",
-                format!("it was answered {}", told.unwrap_or_default()),
-            );
-            return self.fail(error, partition, responder);
-        }
-        self.replaying += 1;
-        self.start_replay_statement()
     }
 }
 

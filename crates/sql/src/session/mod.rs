@@ -7,8 +7,8 @@
 //! transaction is parked where it stands and goes on there when it is woken.
 //!
 //! The server runs a statement again by itself when its transaction was aborted and the client has not yet been told anything
-//! that depended on a read (promise 7): a statement outside of a block always, within a block as long as all statements so far
-//! have answered with nothing but a row count that came out the same (`replay`).
+//! that depended on a read (promise 7), or it comes out the same again: a statement outside of a block always, within a block as long as
+//! what all statements so far have answered, row counts and rows, comes out as it was told (`replay`).
 //!
 //! Invariants:
 //! - Whatever is answered waits for `durable_at`: nothing is acknowledged that the log could still lose (promise 4).
@@ -47,6 +47,7 @@ mod plans;
 mod portals;
 mod prepared;
 mod random;
+mod replay;
 mod running;
 mod schema;
 mod script;
@@ -60,6 +61,7 @@ mod way;
 pub use environment::Identity;
 pub use plans::{PLANS_MAX_DEFAULT, PlanCache};
 pub use prepared::RESULT_TYPE_CHANGED;
+pub use replay::REPLAY_STATEMENTS_MAX;
 pub use settings::Settings;
 
 use crate::analytics::Engine;
@@ -77,6 +79,7 @@ use parking_lot::Mutex;
 use portals::Portals;
 use prepared::Prepared;
 use random::Random;
+use replay::Replayed;
 use rubato_base::text_format::TextContext;
 use rubato_base::trace::TraceContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
@@ -90,8 +93,6 @@ use std::sync::Arc;
 pub const RETRIES_MAX: u32 = 100;
 /// Commits after an abort for which a session counts as one whose transactions meet others (load control).
 const CONFLICTS_REMEMBERED: u32 = 8;
-/// Statements of a block that are kept to be run again.
-pub const REPLAY_STATEMENTS_MAX: usize = 64;
 /// Answered bytes after which a statement that streams rows lets them be sent before it goes on.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 10;
 /// How long a commit under the pessimistic policy waits for earlier readers before it goes on as optimistic.
@@ -184,6 +185,8 @@ struct Current {
     mark: usize,
     /// Whether answers have gone out since: then it cannot be run again.
     streamed: bool,
+    /// It is run again, and its rows are compared with those that the client was shown.
+    compares: bool,
     /// Whether it is a transaction of its own.
     alone: bool,
     /// The tag it ended with; the transaction stage finishes it.
@@ -221,16 +224,6 @@ impl Current {
     fn is_executed(&self) -> bool {
         self.is_prepared && self.portal().is_none()
     }
-}
-
-/// A statement of the block so far, to be run again.
-struct Replayed {
-    statement: Statement,
-    catalog_version: u64,
-    sql: Arc<str>,
-    is_prepared: bool,
-    parameters: Arc<[Value]>,
-    tag: String,
 }
 
 /// What is to be bound, and why.

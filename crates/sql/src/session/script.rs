@@ -230,6 +230,7 @@ impl Session {
             savepoint: None,
             mark: 0,
             streamed: false,
+            compares: false,
             alone: piece.alone && self.block == Block::None,
             tag: None,
             fetch: None,

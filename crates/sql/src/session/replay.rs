@@ -1,0 +1,156 @@
+//! Blocks that are run again (rules B-1 and B-2): what is kept of their statements, and whether they come out as the client was told.
+
+use super::finish::reads_no_row;
+use super::{Block, Current, Next, Origin, Session};
+use crate::client::{Formats, Responder};
+use crate::partition::Partition;
+use crate::plan::PlanBody;
+use crate::statement::{Statement, Utility};
+use rubato_base::{Error, Value};
+use rubato_stages::StageKind;
+use std::sync::Arc;
+
+/// Statements of a block that are kept to be run again.
+pub const REPLAY_STATEMENTS_MAX: usize = 64;
+/// Answered bytes of a statement of a block beyond which it is not run again: its rows are summed up, to be compared.
+const REPLAY_SHOWN_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the parameters of one that is kept.
+const REPLAY_PARAMETER_BYTES_MAX: usize = 256 << 10;
+
+/// A statement of the block so far, to be run again.
+pub(super) struct Replayed {
+    statement: Statement,
+    catalog_version: u64,
+    sql: Arc<str>,
+    is_prepared: bool,
+    parameters: Arc<[Value]>,
+    formats: Formats,
+    tag: String,
+    /// What came of the rows that it has shown ([`Responder::rows_digest`]).
+    shown: Option<u64>,
+}
+
+impl Session {
+    /// Keeps the statement to be run again with its block, with what the client has learnt of it.
+    pub(super) fn keep_for_replay(&mut self, responder: &dyn Responder) {
+        let (Some(current), Some(replay)) = (&self.current, &mut self.replay) else {
+            return;
+        };
+        // What depends on no row is as true after the block was run again: the id of the transaction above all, which it keeps.
+        if reads_no_row(&current.statement) {
+            return;
+        }
+        let parameter_bytes: usize = current.parameters.iter().map(Value::heap_bytes).sum();
+        let fits = replay.len() < REPLAY_STATEMENTS_MAX && parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX;
+        let Some(shown) = shown(current, responder).filter(|_| fits && self.block == Block::Explicit) else {
+            self.replay = None;
+            return;
+        };
+        replay.push(Replayed {
+            statement: current.statement.clone(),
+            catalog_version: current.catalog_version,
+            sql: Arc::clone(&current.sql),
+            is_prepared: current.is_prepared,
+            parameters: Arc::clone(&current.parameters),
+            formats: current.formats.clone(),
+            tag: current.tag.clone().unwrap_or_default(),
+            shown,
+        });
+    }
+
+    /// The next statement of the block so far, or behind these the one that was under way.
+    pub(super) fn start_replay_statement(&mut self, responder: &dyn Responder) -> Next {
+        let next = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
+        match next {
+            Some(replayed) => {
+                self.current = Some(Current {
+                    statement: replayed.statement.clone(),
+                    catalog_version: replayed.catalog_version,
+                    sql: Arc::clone(&replayed.sql),
+                    is_prepared: replayed.is_prepared,
+                    parameters: Arc::clone(&replayed.parameters),
+                    cursor: None,
+                    origin: Origin::Replay,
+                    formats: replayed.formats.clone(),
+                    max_rows: usize::MAX,
+                    rows: 0,
+                    describe: false,
+                    savepoint: None,
+                    mark: responder.buffered_bytes(),
+                    streamed: false,
+                    compares: replayed.shown.is_some(),
+                    alone: false,
+                    tag: None,
+                    fetch: None,
+                    failure: None,
+                    told_tag: None,
+                    started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
+                    numbers: None,
+                    sees_others: false,
+                    anew: None,
+                });
+            }
+            None => self.current = self.after_replay.take(),
+        }
+        Next::To(StageKind::Transaction)
+    }
+
+    /// A replayed statement has run. Rule B-2: it must have come out as the client was told.
+    pub(super) fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let told = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
+        let told = told.map(|replayed| (replayed.tag.as_str(), replayed.shown));
+        let current = self.current.as_ref();
+        let came_out = current.and_then(|current| {
+            let shown = match current.compares {
+                true => Some(responder.rows_digest(current.mark)?),
+                false => None,
+            };
+            Some((current.tag.as_deref()?, shown))
+        });
+        if told != came_out {
+            return self.comes_out_otherwise(partition, responder);
+        }
+        if let Some(current) = current.filter(|current| current.compares) {
+            responder.truncate(current.mark);
+        }
+        self.replaying += 1;
+        self.start_replay_statement(responder)
+    }
+
+    /// 40001: what is run again does not come out as the client was told.
+    pub(super) fn comes_out_otherwise(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
+        let told = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
+        let (what, tag) = match told {
+            Some(Replayed { shown: None, tag, .. }) => ("affect other rows", tag.as_str()),
+            Some(Replayed { tag, .. }) => ("show other rows", tag.as_str()),
+            None => ("affect other rows", ""),
+        };
+        let message = format!("an earlier statement of this transaction would {what} now");
+        let error = Error::serialization(&message, format!("it was answered {tag}"));
+        if let Some(current) = &self.current {
+            responder.truncate(current.mark);
+        }
+        self.fail(error, partition, responder)
+    }
+}
+
+/// What a statement of a block has shown of rows: a digest, or that it shows none. `None` if it cannot be run again with its block: it locks
+/// what it has shown, its rows have gone out or are too many, or it does something else than to read and write rows.
+fn shown(current: &Current, responder: &dyn Responder) -> Option<Option<u64>> {
+    let plan = match &current.statement {
+        Statement::Planned(plan) => plan,
+        Statement::Utility(utility) if matches!(**utility, Utility::SetConstraints { .. }) => return Some(None),
+        _ => return None,
+    };
+    if plan.output.is_empty() {
+        return (!plan.read_only).then_some(None);
+    }
+    // Who has locked rows may rely on having had them ever since.
+    let is_locking = !plan.read_only && matches!(plan.body, PlanBody::Select(_));
+    let is_whole = !current.streamed && current.max_rows == usize::MAX && current.fetch.is_none();
+    let bytes = responder.buffered_bytes().checked_sub(current.mark)?;
+    if is_locking || !is_whole || bytes > REPLAY_SHOWN_BYTES_MAX {
+        return None;
+    }
+    responder.rows_digest(current.mark).map(Some)
+}

@@ -274,7 +274,7 @@ impl Session {
             .as_ref()
             .is_some_and(|current| current.origin != Origin::Replay)
         {
-            self.replay = None;
+            self.replay.forget();
         }
         self.describe_executed(responder);
         let run = self.run_of_current();

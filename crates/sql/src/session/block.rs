@@ -324,7 +324,7 @@ impl Session {
 
     /// What an error does to the transaction: a block fails, anything else is rolled back.
     pub(super) fn fail_transaction(&mut self, partition: &mut Partition, responder: &mut dyn Responder) {
-        self.replay = None;
+        self.replay.forget();
         match self.block {
             Block::Explicit => {
                 self.block = Block::Failed;
@@ -358,7 +358,7 @@ impl Session {
         }
         self.block = Block::None;
         self.modes = Default::default();
-        self.replay = None;
+        self.replay.forget();
         let reports = self.settings.end_transaction(committed);
         self.after_settings(reports, responder);
     }
@@ -400,7 +400,7 @@ impl Session {
             deferred: transaction.deferred.mark(),
             channels: self.channels.actions().len(),
         });
-        self.replay = None;
+        self.replay.forget();
         Ok(())
     }
 

@@ -143,7 +143,7 @@ impl Session {
         };
         copy_in.kept = self.kept_of(&copy_in, partition);
         if copy_in.kept.is_none() {
-            self.replay = None;
+            self.replay.forget();
         }
         self.copy_in = Some(copy_in);
         self.deadline_us = self.statement_deadline_us();
@@ -441,7 +441,7 @@ impl Session {
                 running
             }
         };
-        self.replay = None;
+        self.replay.forget();
         let catalog = self.catalog(partition);
         let times_us = (context.now_us, context.now_us);
         let part = Part {

@@ -110,7 +110,7 @@ impl Session {
     fn is_first_of_block(&self) -> bool {
         match self.block {
             Block::None => true,
-            Block::Explicit => self.replay.as_ref().is_some_and(Vec::is_empty),
+            Block::Explicit => self.replay.is_kept_and_empty(),
             _ => false,
         }
     }

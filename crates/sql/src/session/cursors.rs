@@ -189,7 +189,7 @@ impl Session {
         let scroll = portal.scroll.take().map(|scroll| (scroll, walk));
         current.fetch = Some(Fetch { name, is_move, scroll });
         // What it has shown cannot be shown again.
-        self.replay = None;
+        self.replay.forget();
         Ok(Next::To(StageKind::Security))
     }
 

@@ -173,7 +173,7 @@ impl Session {
         now_us: i64,
     ) -> Outcome<SchemaChanging> {
         let id = self.ensure_transaction(partition, false, now_us)?;
-        self.replay = None;
+        self.replay.forget();
         partition.database.catch_up(id)?;
         let source = Arc::clone(partition.databases.catalog(template));
         self.see_whereabouts(partition);

@@ -138,8 +138,9 @@ impl Session {
         let Some(current) = &mut self.current else {
             return Next::To(StageKind::Parser);
         };
-        if self.block == Block::Explicit && self.replay.is_none() && self.transaction.is_none() && self.away.is_none() {
-            self.replay = Some(Vec::new());
+        if self.block == Block::Explicit && !self.replay.is_kept() && self.transaction.is_none() && self.away.is_none()
+        {
+            self.replay.begin();
         }
         match current.statement.clone() {
             Statement::Empty => {

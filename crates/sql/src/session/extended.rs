@@ -433,7 +433,7 @@ impl Session {
     pub(super) fn suspend_portal(&mut self, responder: &mut dyn Responder) {
         let Some(current) = self.current.take() else { return };
         // What it has shown cannot be shown again, and a block run again without it would lose what it wrote and read.
-        self.replay = None;
+        self.replay.forget();
         if let Origin::Portal(name) = &current.origin
             && let Some(portal) = self.portals.get_mut(name)
         {

@@ -102,7 +102,7 @@ impl Session {
         let first_portal_run = current.max_rows == usize::MAX && current.fetch.is_none();
         let is_kept = match self.block {
             Block::None => true,
-            Block::Explicit => self.replay.is_some(),
+            Block::Explicit => self.replay.is_kept(),
             _ => false,
         };
         unseen && first_portal_run && is_kept && self.retries <= RETRIES_MAX && self.cancelled.is_none()
@@ -121,7 +121,7 @@ impl Session {
         // An id of the transaction names the node that it was given on.
         let has_shown_id = self.asked_id.is_some();
         let is_unseen =
-            self.block == Block::Explicit && self.replay.is_some() && self.cancelled.is_none() && !has_shown_id;
+            self.block == Block::Explicit && self.replay.is_kept() && self.cancelled.is_none() && !has_shown_id;
         match self.current.take() {
             Some(mut current) if is_unseen && !current.streamed && current.fetch.is_none() => {
                 responder.truncate(current.mark);

@@ -79,7 +79,7 @@ use parking_lot::Mutex;
 use portals::Portals;
 use prepared::Prepared;
 use random::Random;
-use replay::Replayed;
+use replay::Replay;
 use rubato_base::text_format::TextContext;
 use rubato_base::trace::TraceContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
@@ -284,7 +284,7 @@ pub struct Session {
     began_us: Option<i64>,
     durable_at: Lsn,
     retries: u32,
-    replay: Option<Vec<Replayed>>,
+    replay: Replay,
     replaying: usize,
     /// The transaction, if it runs on another node.
     away: Option<away::Away>,
@@ -352,7 +352,7 @@ impl Session {
             began_us: None,
             durable_at: Lsn(0),
             retries: 0,
-            replay: None,
+            replay: Replay::default(),
             replaying: 0,
             away: None,
             is_hosted: false,

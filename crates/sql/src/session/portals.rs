@@ -269,7 +269,7 @@ impl Session {
         context: &SessionContext<'_>,
     ) -> Outcome<()> {
         // What it reads now could not be read again, should the block be run again without it.
-        self.replay = None;
+        self.replay.forget();
         self.ensure_transaction(partition, false, context.now_us)?;
         let limits = self.portals.limits_beside(context.limits);
         let Some(plan) = self.portals.get(name).and_then(Portal::open_query).cloned() else {

@@ -6,6 +6,7 @@ use crate::client::{Formats, Responder};
 use crate::partition::Partition;
 use crate::plan::PlanBody;
 use crate::statement::{Statement, Utility};
+use ecow::EcoString;
 use rubato_base::{Error, Value};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 pub const REPLAY_STATEMENTS_MAX: usize = 64;
 /// Answered bytes of a statement of a block beyond which it is not run again: its rows are summed up, to be compared.
 const REPLAY_SHOWN_BYTES_MAX: usize = 64 << 10;
+/// Statements for which a session keeps room between blocks.
+const IDLE_STATEMENTS_MAX: usize = 16;
 /// Bytes of the parameters of one that is kept.
 const REPLAY_PARAMETER_BYTES_MAX: usize = 256 << 10;
 
@@ -25,15 +28,48 @@ pub(super) struct Replayed {
     is_prepared: bool,
     parameters: Arc<[Value]>,
     formats: Formats,
-    tag: String,
+    tag: EcoString,
     /// What came of the rows that it has shown ([`Responder::rows_digest`]).
     shown: Option<u64>,
+}
+
+/// The statements of the block so far.
+#[derive(Default)]
+pub(super) struct Replay {
+    /// The block can be run again.
+    is_kept: bool,
+    statements: Vec<Replayed>,
+}
+
+impl Replay {
+    /// A block begins.
+    pub(super) fn begin(&mut self) {
+        self.statements.clear();
+        self.is_kept = true;
+    }
+
+    /// The block is over, or cannot be run again any more. The list stays for the next one, if it is not long.
+    pub(super) fn forget(&mut self) {
+        self.is_kept = false;
+        self.statements.clear();
+        self.statements.shrink_to(IDLE_STATEMENTS_MAX);
+    }
+
+    /// Whether the block can be run again.
+    pub(super) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Whether it can, and has done nothing so far.
+    pub(super) fn is_kept_and_empty(&self) -> bool {
+        self.is_kept && self.statements.is_empty()
+    }
 }
 
 impl Session {
     /// Keeps the statement to be run again with its block, with what the client has learnt of it.
     pub(super) fn keep_for_replay(&mut self, responder: &dyn Responder) {
-        let (Some(current), Some(replay)) = (&self.current, &mut self.replay) else {
+        let Some(current) = self.current.as_ref().filter(|_| self.replay.is_kept) else {
             return;
         };
         // What depends on no row is as true after the block was run again: the id of the transaction above all, which it keeps.
@@ -41,26 +77,27 @@ impl Session {
             return;
         }
         let parameter_bytes: usize = current.parameters.iter().map(Value::heap_bytes).sum();
-        let fits = replay.len() < REPLAY_STATEMENTS_MAX && parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX;
+        let fits =
+            self.replay.statements.len() < REPLAY_STATEMENTS_MAX && parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX;
         let Some(shown) = shown(current, responder).filter(|_| fits && self.block == Block::Explicit) else {
-            self.replay = None;
+            self.replay.forget();
             return;
         };
-        replay.push(Replayed {
+        self.replay.statements.push(Replayed {
             statement: current.statement.clone(),
             catalog_version: current.catalog_version,
             sql: Arc::clone(&current.sql),
             is_prepared: current.is_prepared,
             parameters: Arc::clone(&current.parameters),
             formats: current.formats.clone(),
-            tag: current.tag.clone().unwrap_or_default(),
+            tag: current.tag.as_deref().unwrap_or_default().into(),
             shown,
         });
     }
 
     /// The next statement of the block so far, or behind these the one that was under way.
     pub(super) fn start_replay_statement(&mut self, responder: &dyn Responder) -> Next {
-        let next = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
+        let next = self.replay.statements.get(self.replaying);
         match next {
             Some(replayed) => {
                 self.current = Some(Current {
@@ -97,7 +134,7 @@ impl Session {
 
     /// A replayed statement has run. Rule B-2: it must have come out as the client was told.
     pub(super) fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let told = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
+        let told = self.replay.statements.get(self.replaying);
         let told = told.map(|replayed| (replayed.tag.as_str(), replayed.shown));
         let current = self.current.as_ref();
         let came_out = current.and_then(|current| {
@@ -119,7 +156,7 @@ impl Session {
 
     /// 40001: what is run again does not come out as the client was told.
     pub(super) fn comes_out_otherwise(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let told = self.replay.as_ref().and_then(|replay| replay.get(self.replaying));
+        let told = self.replay.statements.get(self.replaying);
         let (what, tag) = match told {
             Some(Replayed { shown: None, tag, .. }) => ("affect other rows", tag.as_str()),
             Some(Replayed { tag, .. }) => ("show other rows", tag.as_str()),

@@ -175,7 +175,7 @@ impl Session {
         }
         partition.admit_write()?;
         let id = self.ensure_transaction(partition, false, now_us)?;
-        self.replay = None;
+        self.replay.forget();
         self.hear_others(partition);
         if let Some(why) = self.transaction.as_ref().and_then(|open| open.why_ended()) {
             return Err(stop_of(why));

@@ -169,7 +169,7 @@ impl Session {
             responder.notice("WARNING", &notice);
         } else {
             self.block = Block::Explicit;
-            self.replay = None;
+            self.replay.forget();
         }
         self.merge_modes(modes);
         let is_start = |sql: &str| {
@@ -214,7 +214,7 @@ impl Session {
             Block::Explicit | Block::Implicit => match self.check_and_commit(partition, context, responder) {
                 Ok(None) => "COMMIT",
                 Ok(Some(park)) => return park,
-                Err(error) if error.is_retryable() && self.replay.is_some() => {
+                Err(error) if error.is_retryable() && self.replay.is_kept() => {
                     return self.run_again(error, partition, responder);
                 }
                 Err(error) => {

@@ -3,7 +3,7 @@
 
 mod sequences;
 
-pub use sequences::{SEQUENCE_ENDED, SequenceValues};
+pub use sequences::{Restarted, SEQUENCE_ENDED, SequenceValues};
 
 use crate::advisory::AdvisoryLocks;
 use crate::catalog::{Catalog, RelationName};

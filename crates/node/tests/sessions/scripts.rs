@@ -24,6 +24,7 @@ scripts!(
     materialised,
     missing_values,
     renamed_beneath,
+    restarted,
     search_path,
     statements_of_tables,
     system_columns,

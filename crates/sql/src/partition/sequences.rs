@@ -22,6 +22,13 @@ struct SequenceValue {
     logged: Option<i64>,
 }
 
+/// A sequence that was started over, and how it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Restarted {
+    id: u32,
+    former: Option<SequenceValue>,
+}
+
 /// Values of sequences by id, and the ids of transactions, which are such a sequence too. They move outside of transactions, as in
 /// PostgreSQL.
 #[derive(Debug, Default)]
@@ -125,10 +132,10 @@ impl SequenceValues {
         }
     }
 
-    /// Starts a sequence over (TRUNCATE ... RESTART IDENTITY).
-    pub fn restart(&mut self, sequence: &Sequence) {
+    /// Starts a sequence over (TRUNCATE ... RESTART IDENTITY). What it was before is given back to whoever is rolled back.
+    pub fn restart(&mut self, sequence: &Sequence) -> Restarted {
         let before = sequence.start.saturating_sub(sequence.increment);
-        self.values.insert(
+        let former = self.values.insert(
             sequence.id,
             SequenceValue {
                 last: Some(before),
@@ -137,6 +144,21 @@ impl SequenceValues {
             },
         );
         self.moved.push((sequence.id, before));
+        Restarted {
+            id: sequence.id,
+            former,
+        }
+    }
+
+    /// Whoever has started a sequence over is rolled back: it goes on where it was. The last of them comes first.
+    pub fn take_back(&mut self, restarted: Restarted) {
+        let Restarted { id, former } = restarted;
+        // Nobody knew of it before.
+        let Some(value) = former else {
+            return self.forget([id]);
+        };
+        self.values.insert(id, value);
+        self.moved.extend(value.logged.map(|logged| (id, logged)));
     }
 
     /// Puts back what the log or a checkpoint says.

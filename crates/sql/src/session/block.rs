@@ -9,7 +9,7 @@ use crate::client::Responder;
 use crate::databases::DatabaseFacts;
 use crate::executor::{DeferredChecks, DeferredMark};
 use crate::far::{FarRows, Mark, Rows};
-use crate::partition::{Derived, Partition};
+use crate::partition::{Derived, Partition, Restarted};
 use crate::statement::{Statement, Utility};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{BeginOptions, Outcome, Stop, Wait, WaitReason};
@@ -49,6 +49,8 @@ pub(super) struct OpenTransaction {
     pub(super) created_storage: Vec<TableId>,
     /// Storage that nobody needs after it has committed.
     pub(super) dropped_storage: Vec<TableId>,
+    /// Sequences that it has started over.
+    pub(super) restarted: Vec<Restarted>,
     /// Storage whose rows lack columns that it has added.
     pub(super) lengthened: Vec<TableId>,
     /// Checks of deferrable constraints that it has put off.
@@ -79,6 +81,7 @@ pub(super) struct NamedSavepoint {
     savepoint: Mark,
     catalog: Option<Arc<Catalog>>,
     dropped_storage: usize,
+    restarted: usize,
     derived: usize,
     advisory: u64,
     settings: usize,
@@ -151,6 +154,7 @@ impl Session {
             savepoints: Vec::new(),
             written_versions: Vec::new(),
             created_storage: Vec::new(),
+            restarted: Vec::new(),
             dropped_storage: Vec::new(),
             lengthened: Vec::new(),
             deferred: DeferredChecks::default(),
@@ -314,6 +318,8 @@ impl Session {
             return;
         }
         partition.schema_changes.end(transaction.id);
+        let restarted = transaction.restarted.iter().rev();
+        restarted.for_each(|restarted| partition.sequences.take_back(*restarted));
         let committed = Arc::clone(self.committed(partition));
         take_tails_back(&transaction.lengthened, &committed, &mut partition.database);
         for storage in transaction.created_storage {
@@ -393,6 +399,7 @@ impl Session {
             savepoint,
             catalog: transaction.catalog.clone(),
             dropped_storage: transaction.dropped_storage.len(),
+            restarted: transaction.restarted.len(),
             derived: transaction.derived.len(),
             advisory: partition.advisory.mark(),
             settings: self.settings.mark(),
@@ -430,6 +437,8 @@ impl Session {
             rows.roll_back_to(transaction.id, &savepoint.savepoint);
             transaction.catalog = savepoint.catalog.clone();
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
+            let restarted = transaction.restarted.drain(savepoint.restarted..).rev();
+            restarted.for_each(|restarted| partition.sequences.take_back(restarted));
             transaction.derived.truncate(savepoint.derived);
             transaction.deferred.go_back(&savepoint.deferred);
             self.channels.truncate(savepoint.channels);

@@ -310,7 +310,7 @@ impl Session {
             }
             StorageWork::StartSequence { name } => {
                 if let Some(sequence) = after.sequences.get(name) {
-                    partition.sequences.restart(sequence);
+                    transaction.restarted.push(partition.sequences.restart(sequence));
                 }
             }
             StorageWork::AlterSequence {
@@ -322,7 +322,7 @@ impl Session {
                         start: *next,
                         ..(**sequence).clone()
                     };
-                    partition.sequences.restart(&starting);
+                    transaction.restarted.push(partition.sequences.restart(&starting));
                 }
             }
             _ => {}

@@ -5,6 +5,9 @@ use rubato_base::{DataType, Error, Row, Value};
 use rubato_sql::client::{Format, OutputColumn, Responder, RowsDigest, TransactionStatus};
 use std::any::Any;
 
+/// Rows of a statement of a block that are summed up, in case the block has to be run again.
+const ROWS_SUMMED_MAX: usize = 1_000;
+
 /// What one statement answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
@@ -108,6 +111,9 @@ impl Responder for Collector {
     fn rows_digest(&self, rows: usize) -> Option<u64> {
         let mut digest = RowsDigest::default();
         let since = self.current.rows.get(rows..)?;
+        if since.len() > ROWS_SUMMED_MAX {
+            return None;
+        }
         since
             .iter()
             .for_each(|row| digest.add(Row::from_values(row).as_ref().as_bytes()));

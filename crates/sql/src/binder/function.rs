@@ -453,7 +453,6 @@ fn same_call(left: &AggregateCall, right: &AggregateCall) -> bool {
         && left.order_by == right.order_by
 }
 
-/// Whether an argument reads nothing but columns of queries around: PostgreSQL would aggregate there.
 /// The type of the first of two operands where `=` compares the two as they are, or makes a text of the first. `None` where it takes
 /// the common type.
 fn compared_as(types: &[DataType]) -> Option<DataType> {
@@ -471,7 +470,7 @@ fn compared_as(types: &[DataType]) -> Option<DataType> {
     }
 }
 
-/// Whether an expression reads values of the queries around, and none of its own.
+/// Whether an expression reads values of the queries around, and none of its own: PostgreSQL would aggregate there.
 fn is_of_outer(expr: &Expr) -> bool {
     let mut reads_outer = false;
     expr.walk(&mut |node| reads_outer |= matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));

@@ -33,7 +33,7 @@ const ALIAS: &str = "?";
 
 /// `((SELECT ...) UNION ...)` is `(SELECT * FROM ((SELECT ...) UNION ...) AS "?")`, at the place of its brackets.
 pub(super) fn parenthesised_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !BEHIND.iter().any(|word| behind_bracket(&tokens, word)) {
+    if !goes_on_behind_bracket(&tokens) {
         return tokens;
     }
     let tokens: Vec<TokenWithSpan> = tokens.into_iter().filter(|token| !is_blank(token)).collect();
@@ -60,11 +60,11 @@ pub(super) fn parenthesised_queries(tokens: Vec<TokenWithSpan>) -> Vec<TokenWith
     rewritten
 }
 
-/// Whether there is a closing bracket with the word behind it.
-fn behind_bracket(tokens: &[TokenWithSpan], word: &str) -> bool {
+/// Whether there is a closing bracket with one of the words behind it: most statements have none.
+fn goes_on_behind_bracket(tokens: &[TokenWithSpan]) -> bool {
     let mut plain = tokens.iter().filter(|token| !is_blank(token));
     let mut before = None;
-    plain.any(|token| before.replace(&token.token) == Some(&Token::RParen) && is_word(&token.token, word))
+    plain.any(|token| before.replace(&token.token) == Some(&Token::RParen) && is_one_of(&token.token, &BEHIND))
 }
 
 /// Where such a query ends that opens here.

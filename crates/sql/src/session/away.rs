@@ -431,14 +431,14 @@ impl Session {
             return self.await_answer();
         };
         let current = self.current.as_ref();
-        let is_replay = current.is_some_and(|current| current.origin == Origin::Replay);
-        let is_unheard = is_replay && !current.is_some_and(|current| current.compares);
+        let is_unheard = current.is_some_and(|current| self.is_unheard(current));
+        let is_compared = !is_unheard && current.is_some_and(|current| current.origin == Origin::Replay);
         if !told.is_empty() && !is_unheard {
             responder.put_answer(&told);
         }
         let Some(end) = end else {
             // The client was shown less, and nothing of this is to go out.
-            if is_replay && !is_unheard {
+            if is_compared {
                 return self.comes_out_otherwise(partition, responder);
             }
             if let Some(current) = &mut self.current {

@@ -453,8 +453,7 @@ impl Session {
         let text = self.text.clone();
         let (statement, formats) = (&current.statement, &current.formats);
         let columns = output_of(statement);
-        let is_unheard = current.origin == Origin::Replay && !current.compares;
-        let silent = is_unheard || current.fetch.as_ref().is_some_and(|fetch| fetch.is_move);
+        let silent = self.is_unheard(current) || current.fetch.as_ref().is_some_and(|fetch| fetch.is_move);
         let left = current.max_rows - current.rows.min(current.max_rows);
         let rows = &mut current.rows;
         let parameters = Arc::clone(&current.parameters);

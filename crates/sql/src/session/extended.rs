@@ -407,7 +407,6 @@ impl Session {
             savepoint: None,
             mark: responder.buffered_bytes(),
             streamed: false,
-            compares: false,
             alone,
             tag: None,
             fetch: None,

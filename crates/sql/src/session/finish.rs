@@ -85,9 +85,7 @@ impl Session {
                     reset(current);
                     self.after_replay = self.current.take();
                 }
-                self.undo(partition);
-                self.replaying = 0;
-                self.start_replay_statement(responder)
+                self.start_replay(partition, responder)
             }
         }
     }
@@ -127,9 +125,7 @@ impl Session {
                 responder.truncate(current.mark);
                 (current.rows, current.cursor) = (0, None);
                 self.after_replay = Some(current);
-                self.undo(partition);
-                self.replaying = 0;
-                self.start_replay_statement(responder)
+                self.start_replay(partition, responder)
             }
             current => {
                 self.current = current;

@@ -185,8 +185,6 @@ struct Current {
     mark: usize,
     /// Whether answers have gone out since: then it cannot be run again.
     streamed: bool,
-    /// It is run again, and its rows are compared with those that the client was shown.
-    compares: bool,
     /// Whether it is a transaction of its own.
     alone: bool,
     /// The tag it ended with; the transaction stage finishes it.
@@ -285,7 +283,6 @@ pub struct Session {
     durable_at: Lsn,
     retries: u32,
     replay: Replay,
-    replaying: usize,
     /// The transaction, if it runs on another node.
     away: Option<away::Away>,
     /// It works for a client of another node: see [`Session::serve_another_node`].
@@ -353,7 +350,6 @@ impl Session {
             durable_at: Lsn(0),
             retries: 0,
             replay: Replay::default(),
-            replaying: 0,
             away: None,
             is_hosted: false,
             temporary: temporary::Temporary::of(id),

@@ -39,6 +39,8 @@ pub(super) struct Replay {
     /// The block can be run again.
     is_kept: bool,
     statements: Vec<Replayed>,
+    /// Which of them is run again.
+    at: usize,
 }
 
 impl Replay {
@@ -58,6 +60,11 @@ impl Replay {
     /// Whether the block can be run again.
     pub(super) fn is_kept(&self) -> bool {
         self.is_kept
+    }
+
+    /// The statement that is run again.
+    fn now(&self) -> Option<&Replayed> {
+        self.statements.get(self.at)
     }
 
     /// Whether it can, and has done nothing so far.
@@ -95,10 +102,16 @@ impl Session {
         });
     }
 
+    /// Undoes what the block has done, and runs it again.
+    pub(super) fn start_replay(&mut self, partition: &mut Partition, responder: &dyn Responder) -> Next {
+        self.undo(partition);
+        self.replay.at = 0;
+        self.start_replay_statement(responder)
+    }
+
     /// The next statement of the block so far, or behind these the one that was under way.
-    pub(super) fn start_replay_statement(&mut self, responder: &dyn Responder) -> Next {
-        let next = self.replay.statements.get(self.replaying);
-        match next {
+    fn start_replay_statement(&mut self, responder: &dyn Responder) -> Next {
+        match self.replay.now() {
             Some(replayed) => {
                 self.current = Some(Current {
                     statement: replayed.statement.clone(),
@@ -115,7 +128,6 @@ impl Session {
                     savepoint: None,
                     mark: responder.buffered_bytes(),
                     streamed: false,
-                    compares: replayed.shown.is_some(),
                     alone: false,
                     tag: None,
                     fetch: None,
@@ -132,36 +144,34 @@ impl Session {
         Next::To(StageKind::Transaction)
     }
 
+    /// Whether the statement under way is run again, and nobody hears its answers.
+    pub(super) fn is_unheard(&self, current: &Current) -> bool {
+        let compares = self.replay.now().is_some_and(|replayed| replayed.shown.is_some());
+        current.origin == Origin::Replay && !compares
+    }
+
     /// A replayed statement has run. Rule B-2: it must have come out as the client was told.
     pub(super) fn next_of_replay(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let told = self.replay.statements.get(self.replaying);
-        let told = told.map(|replayed| (replayed.tag.as_str(), replayed.shown));
-        let current = self.current.as_ref();
-        let came_out = current.and_then(|current| {
-            let shown = match current.compares {
-                true => Some(responder.rows_digest(current.mark)?),
-                false => None,
-            };
-            Some((current.tag.as_deref()?, shown))
-        });
-        if told != came_out {
+        let (Some(told), Some(current)) = (self.replay.now(), &self.current) else {
+            return self.comes_out_otherwise(partition, responder);
+        };
+        let shown = told.shown.and_then(|_| responder.rows_digest(current.mark));
+        if current.tag.as_deref() != Some(&told.tag) || shown != told.shown {
             return self.comes_out_otherwise(partition, responder);
         }
-        if let Some(current) = current.filter(|current| current.compares) {
-            responder.truncate(current.mark);
-        }
-        self.replaying += 1;
+        responder.truncate(current.mark);
+        self.replay.at += 1;
         self.start_replay_statement(responder)
     }
 
     /// 40001: what is run again does not come out as the client was told.
     pub(super) fn comes_out_otherwise(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let told = self.replay.statements.get(self.replaying);
-        let (what, tag) = match told {
-            Some(Replayed { shown: None, tag, .. }) => ("affect other rows", tag.as_str()),
-            Some(Replayed { tag, .. }) => ("show other rows", tag.as_str()),
-            None => ("affect other rows", ""),
+        let told = self.replay.now();
+        let what = match told.and_then(|told| told.shown) {
+            Some(_) => "show other rows",
+            None => "affect other rows",
         };
+        let tag = told.map_or("", |told| told.tag.as_str());
         let message = format!("an earlier statement of this transaction would {what} now");
         let error = Error::serialization(&message, format!("it was answered {tag}"));
         if let Some(current) = &self.current {

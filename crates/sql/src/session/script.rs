@@ -230,7 +230,6 @@ impl Session {
             savepoint: None,
             mark: 0,
             streamed: false,
-            compares: false,
             alone: piece.alone && self.block == Block::None,
             tag: None,
             fetch: None,

@@ -4,7 +4,7 @@ use super::create::Definition;
 use super::dml::find_column;
 use super::key_clauses::{deferral, key_orders};
 use super::{Context, NamedRelation, located, object_name};
-use crate::catalog::{Deferral, Index, IndexOptions, RelationName, Remarked, Table};
+use crate::catalog::{Column, Deferral, Index, IndexOptions, RelationName, Remarked, Table};
 use crate::parser::syntax::fold;
 use crate::parser::utility::{CommentSyntax, Commented};
 use crate::statement::{AlterAction, RelationKind, SchemaChange, Statement, Utility};
@@ -452,24 +452,8 @@ impl Context<'_> {
         if let ast::AlterColumnOperation::SetDataType { data_type, using, .. } = op {
             return self.alter_type((data_type, using.as_ref()), table, column, before);
         }
+        refuse_own_value(op, &table.columns[column], &table.name)?;
         let definition = &mut table.columns[column];
-        let sets_value = matches!(
-            op,
-            ast::AlterColumnOperation::SetDefault { .. } | ast::AlterColumnOperation::DropDefault
-        );
-        if sets_value && definition.generated.is_some() {
-            let message = format!(
-                "column \"{}\" of relation \"{}\" is a generated column",
-                definition.name, table.name
-            );
-            let error = Error::new(SqlState::SYNTAX_ERROR, message);
-            return Err(match op {
-                ast::AlterColumnOperation::DropDefault => {
-                    error.with_hint("Use ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION instead.")
-                }
-                _ => error,
-            });
-        }
         Ok(match op {
             ast::AlterColumnOperation::SetNotNull => AlterAction::SetNotNull { column, not_null: true },
             ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull {
@@ -598,4 +582,28 @@ fn unsupported_statement(statement: &ast::Statement, source: &str) -> Error {
     let all_letters = |word: &&str| word.chars().all(|letter| letter.is_ascii_uppercase());
     let name: Vec<&str> = words.iter().copied().filter(all_letters).collect();
     Error::unsupported(name.join(" ")).with_hint(crate::parser::unsupported::HINT)
+}
+
+/// Refuses what a column that makes its own values does not take: a default, and NULL where it is an identity column. 42601.
+fn refuse_own_value(op: &ast::AlterColumnOperation, column: &Column, table: &str) -> Result<()> {
+    use ast::AlterColumnOperation as Op;
+    let (kind, instead) = match (column.generated.is_some(), column.identity_always.is_some()) {
+        (true, _) => ("a generated", "DROP EXPRESSION"),
+        (_, true) => ("an identity", "DROP IDENTITY"),
+        _ => return Ok(()),
+    };
+    let is_refused = match op {
+        Op::SetDefault { .. } | Op::DropDefault => true,
+        Op::DropNotNull => column.identity_always.is_some(),
+        _ => false,
+    };
+    if !is_refused {
+        return Ok(());
+    }
+    let message = format!("column \"{}\" of relation \"{table}\" is {kind} column", column.name);
+    let error = Error::new(SqlState::SYNTAX_ERROR, message);
+    Err(match op {
+        Op::DropDefault => error.with_hint(format!("Use ALTER TABLE ... ALTER COLUMN ... {instead} instead.")),
+        _ => error,
+    })
 }

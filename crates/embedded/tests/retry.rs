@@ -62,6 +62,19 @@ fn the_server_tries_again_until_the_client_has_seen_something() {
         ("select count(*) from t where v > 50", "would show other rows"),
         ("select v from t where id = 1", "would show other rows"),
         ("select id from t where v < 50 order by id", "would show other rows"),
+        // Without FROM, but not without rows.
+        ("select (select v from t where id = 1)", "would show other rows"),
+        (
+            "select exists (select from t where id = 1 and v > 50)",
+            "would show other rows",
+        ),
+        ("select 100 in (select v from t)", "would show other rows"),
+        ("select array(select v from t order by id)", "would show other rows"),
+        ("values ((select sum(v) from t))", "would show other rows"),
+        (
+            "select 1 where (select v from t where id = 1) < 50",
+            "would show other rows",
+        ),
         (
             "update t set w = 8 where id = 2 returning (select sum(v) from t)",
             "would show other rows",
@@ -82,6 +95,7 @@ fn the_server_tries_again_until_the_client_has_seen_something() {
         "select v, w from t where id = 2 union all select 1, 2",
         "update t set w = 7 where id = 2 returning v, w",
         "select w from t where false",
+        "select (select w from t where id = 2), 100 in (select w from t)",
     ]
     .into_iter()
     .enumerate()

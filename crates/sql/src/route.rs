@@ -176,7 +176,7 @@ fn needs_nothing(plan: &Plan) -> bool {
     };
     let is_made = |relation: &Relation| match relation {
         Relation::Values(_) | Relation::Functions(_) | Relation::Computed(_) => !is_of_keeper(relation),
-        Relation::System(name) => name == OF_EACH,
+        Relation::System(name) => OF_EACH.contains(&name.as_str()),
         _ => false,
     };
     select.lock.is_none()
@@ -213,8 +213,8 @@ fn outcome_of(id: &Expr, evaluation: &EvalContext<'_>) -> Option<u64> {
     }
 }
 
-/// The system's table that each node shows without a tick: how it stands with the others.
-const OF_EACH: &str = "rubato.nodes";
+/// The system's tables that each node shows without a tick: how it stands with the others, and what the stages of those do that it reaches.
+const OF_EACH: [&str; 2] = ["rubato.nodes", "rubato.stages"];
 
 /// What of the system's tables the keeper alone knows.
 const OF_KEEPER: &str = "rubato.moves";

@@ -213,12 +213,13 @@ impl SystemTable {
 }
 
 /// The views that show what is so on all nodes of a grid. The number of one is its place here: nodes tell each other rows with it.
-pub(crate) const OF_ALL_NODES: [&str; 5] = [
+pub(crate) const OF_ALL_NODES: [&str; 6] = [
     "pg_catalog.pg_stat_activity",
     "pg_catalog.pg_locks",
     "rubato.hot_items",
     "rubato.waits",
     COUNTED_TOGETHER,
+    "rubato.stages",
 ];
 
 /// The one of them whose rows are a name and a count: those of all nodes are one.
@@ -257,8 +258,8 @@ pub fn rows_here(
         database,
         sessions: insight.sessions(),
         databases: insight.databases(),
-        stages: Vec::new(),
-        nodes: Arc::default(),
+        stages: insight.stages(),
+        nodes: insight.nodes(),
         insight,
         counters: Vec::new(),
         elsewhere: Arc::default(),

@@ -32,11 +32,19 @@ const FAILURE: u8 = 1;
 /// Status after an interrupt, as shells have it.
 const INTERRUPTED: u8 = 130;
 
-/// What `rubato grid status` asks.
-const GRID_STATUS: &str = "SELECT node, address, state, life, is_keeper AS keeper, is_leader AS leader, votes, term, round_trip_us, waiting_bytes, messages_sent, \
+/// What `rubato grid status` asks. The tables come last: their keeper may be down.
+const GRID_STATUS: [&str; 3] = [GRID_NODES, GRID_STAGES, GRID_TABLES];
+
+/// How it stands with the nodes.
+const GRID_NODES: &str = "SELECT node, address, state, life, is_keeper AS keeper, is_leader AS leader, votes, term, round_trip_us, waiting_bytes, messages_sent, \
      messages_received, bytes_sent, bytes_received, why FROM rubato.nodes ORDER BY node";
 
-/// What else it asks: where the tables of its database lie, as far as they move or are not where others are.
+/// What else it asks: what the stages of each node have done, and what waits at them now and has waited at most.
+const GRID_STAGES: &str = "SELECT node, stage, sum(handled) AS handled, sum(queue_length) AS queue_length, max(queue_length_max) AS queue_length_max, \
+     round(avg(wait_us)::numeric, 1) AS wait_us, max(wait_us_max) AS wait_us_max, round(avg(service_us)::numeric, 1) AS service_us, \
+     max(service_us_max) AS service_us_max FROM rubato.stages GROUP BY node, stage HAVING sum(handled) > 0 ORDER BY node, stage";
+
+/// And where the tables of its database lie, as far as they move or are not where others are.
 const GRID_TABLES: &str = "SELECT CASE nodes WHEN '' THEN '(keeper)' ELSE nodes END AS nodes, former_nodes, state, count(*) AS tables, \
      sum(rows_moved) AS rows_moved FROM rubato.moves GROUP BY 1, 2, 3 ORDER BY 1, 2";
 
@@ -82,7 +90,7 @@ fn run<E: Engine>(arguments: Arguments) -> Result<ExitCode, String> {
 
 fn on_grid(command: &GridCommand) -> Result<ExitCode, String> {
     match command {
-        GridCommand::Status { server } => shell::run(&server.url, &[GRID_STATUS, GRID_TABLES].map(str::to_owned)),
+        GridCommand::Status { server } => shell::run(&server.url, &GRID_STATUS.map(str::to_owned)),
         GridCommand::Rebalance {
             server,
             rows_per_second,

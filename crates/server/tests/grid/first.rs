@@ -199,3 +199,29 @@ fn a_node_that_is_stopped_leaves_to_another_what_it_keeps() {
         is_refused(&ask(&nodes[other], "CREATE VIEW late AS SELECT 1 AS one"))
     });
 }
+
+#[test]
+fn the_status_shows_the_stages_of_all_nodes_and_of_those_that_are_left() {
+    let grid = Grid::new(3);
+    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    assert_eq!(
+        ask(&nodes[1], "CREATE TABLE t (id int PRIMARY KEY)")[0],
+        "done CREATE TABLE"
+    );
+    let stage = |said: &str, node: usize| {
+        let mut lines = said
+            .lines()
+            .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+        lines.any(|cells| cells.get(..2) == Some(&[node.to_string().as_str(), "parser"]))
+    };
+    let (succeeded, said) = grid.manage(&nodes[2], &["status"]);
+    assert!(succeeded && (0..3).all(|node| stage(&said, node)), "{said}");
+    assert!(said.contains("queue_length") && said.contains("0,1,2"), "{said}");
+    drop(nodes.remove(0));
+    // Where tables lie only the keeper knows; the rest is shown.
+    eventually("the others know that it is down", || {
+        let (_, said) = grid.manage(&nodes[1], &["status"]);
+        said.contains("| down") && stage(&said, 2) && !stage(&said, 0) && said.contains("57P03")
+    });
+}

@@ -103,7 +103,12 @@ impl Statements for Talk<'_> {
     }
 
     fn read_text(&mut self, key: Key) -> Result<(), Stop> {
-        let answer = self.sql(format!("select t from {} where id = {}", key.0.name(), key.1))?;
+        let read = format!("select t from {} where id = {}", key.0.name(), key.1);
+        // The same without FROM, which must be no less protected.
+        let answer = match self.number % 3 {
+            0 => self.sql(format!("select ({read})"))?,
+            _ => self.sql(read)?,
+        };
         let seen = answer.rows().first().and_then(|row| row.first());
         let seen = seen.and_then(|value| value.as_str()).map(str::to_owned);
         self.steps.push(Step::ReadText(key, seen));

@@ -135,7 +135,7 @@ impl Session {
     }
 }
 
-/// Whether the statement is a SELECT without FROM.
+/// Whether the statement is a SELECT without FROM. Queries within its expressions may read rows all the same.
 pub(super) fn reads_no_row(statement: &Statement) -> bool {
     match statement {
         Statement::Planned(plan) => matches!(&plan.body, PlanBody::Select(select) if select.steps.is_empty()),

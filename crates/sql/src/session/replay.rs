@@ -80,7 +80,7 @@ impl Session {
             return;
         };
         // What depends on no row is as true after the block was run again: the id of the transaction above all, which it keeps.
-        if reads_no_row(&current.statement) {
+        if depends_on_no_row(&current.statement) {
             return;
         }
         let parameter_bytes: usize = current.parameters.iter().map(Value::heap_bytes).sum();
@@ -179,6 +179,15 @@ impl Session {
         }
         self.fail(error, partition, responder)
     }
+}
+
+/// Whether the statement is a SELECT without FROM whose expressions have no queries, which may read rows, either.
+fn depends_on_no_row(statement: &Statement) -> bool {
+    let has_queries = match statement {
+        Statement::Planned(plan) => !plan.subqueries.queries.is_empty(),
+        _ => false,
+    };
+    reads_no_row(statement) && !has_queries
 }
 
 /// What a statement of a block has shown of rows: a digest, or that it shows none. `None` if it cannot be run again with its block: it locks

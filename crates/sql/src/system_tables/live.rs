@@ -92,6 +92,7 @@ static VIEWS: &[OwnView] = &[
         "rubato.stages",
         15_104,
         &[
+            ("node", Int4),
             ("worker", Int4),
             ("stage", Text),
             ("handled", Int8),
@@ -457,7 +458,12 @@ fn statistics(live: &Live<'_>) -> Vec<Vec<Value>> {
     rows
 }
 
+/// The state of the node that is asked, among all ([`NodeFacts::state`]).
+const OWN_STATE: &str = "here";
+
 fn stages(live: &Live<'_>) -> Vec<Vec<Value>> {
+    let own = live.nodes.iter().find(|facts| facts.state == OWN_STATE);
+    let node = own.map_or(0, |facts| facts.node);
     let mut rows = Vec::new();
     for (worker, metrics) in live.stages.iter().enumerate() {
         let numbers = metrics.snapshot();
@@ -468,6 +474,7 @@ fn stages(live: &Live<'_>) -> Vec<Vec<Value>> {
                 samples => Value::Float8(sum as f64 / samples as f64),
             };
             rows.push(vec![
+                Value::Int4(node as i32),
                 Value::Int4(worker as i32),
                 text(kind.name()),
                 count(stage.handled),

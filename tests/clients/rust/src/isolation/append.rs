@@ -137,7 +137,8 @@ impl Book {
             0 => vec![append(key()), append(key())],
             1 if self.next.get() % 2 == 0 => vec![Step::ReadRange(first, first + ACTIVE)],
             1 => vec![Step::Read(key()), Step::Read(key()), Step::Read(key())],
-            2 => vec![Step::Read(key()), append(key()), Step::Read(key())],
+            2 if self.next.get() % 2 == 0 => vec![Step::ReadWithin(key()), append(key()), Step::Read(key())],
+            2 => vec![Step::Read(key()), append(key()), Step::ReadWithin(key())],
             _ => {
                 let (read, other) = (key(), key());
                 vec![Step::ReadToWrite(read), append(read), append(other)]
@@ -149,6 +150,8 @@ impl Book {
 /// One statement.
 enum Step {
     Read(i32),
+    /// By a query within a SELECT that has no FROM.
+    ReadWithin(i32),
     ReadRange(i32, i32),
     ReadToWrite(i32),
     Append(i32, i64),
@@ -172,6 +175,10 @@ async fn run_steps(client: &Client, steps: &[Step], open: &Cell<Option<Record>>)
                 continue;
             }
             Step::Read(key) => client.query("select k, v from lists where k = $1", &[key]).await?,
+            Step::ReadWithin(key) => {
+                let read = "select $1::int4, (select v from lists where k = $1)";
+                client.query(read, &[key]).await?
+            }
             Step::ReadToWrite(key) => {
                 let read = "select k, v from lists where k = $1 for update";
                 client.query(read, &[key]).await?

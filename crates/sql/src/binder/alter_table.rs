@@ -1,6 +1,7 @@
 //! ALTER TABLE whose actions are not all of the library's grammar, and what ALTER VIEW says of a view itself.
 
 use super::dml::find_column;
+use super::schema::{goes_first, renames, renames_beside};
 use super::table_options::{spread_of, step_of};
 use super::{Context, no_relation};
 use crate::catalog::{RelationName, SchemaId, Spread, Table};
@@ -9,6 +10,13 @@ use crate::parser::utility::{AlterPiece, AlterTableSyntax, Altered};
 use crate::statement::{AlterAction, RelationKind, SchemaChange};
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
+
+/// An action of ALTER TABLE.
+enum Piece<'a> {
+    /// As the library reads it.
+    Library(ast::AlterTableOperation),
+    Own(&'a AlterPiece),
+}
 
 impl Context<'_> {
     pub(super) fn alter_by_pieces(&self, syntax: &AlterTableSyntax) -> Result<SchemaChange> {
@@ -43,17 +51,46 @@ impl Context<'_> {
         }
         let mut actions = Vec::new();
         let mut current = (**table).clone();
-        for piece in &syntax.pieces {
+        for piece in self.in_order(syntax)? {
             match piece {
-                AlterPiece::Library(range) => {
-                    for operation in self.library_actions(syntax, *range)? {
-                        self.alter_operation(&operation, &mut current, &mut actions)?;
-                    }
-                }
-                piece => self.own_action(piece, &mut current, &mut actions)?,
+                Piece::Library(operation) => self.alter_operation(&operation, &mut current, &mut actions)?,
+                Piece::Own(piece) => self.own_action(piece, &mut current, &mut actions)?,
             }
         }
         self.altered(table, current, actions, (syntax.if_exists, syntax.kind))
+    }
+
+    /// The actions as they are carried out: what takes something away goes first, as in PostgreSQL. 42601 if one that renames has others
+    /// beside it.
+    fn in_order<'a>(&self, syntax: &'a AlterTableSyntax) -> Result<Vec<Piece<'a>>> {
+        let (mut first, mut others, mut renaming) = (Vec::new(), Vec::new(), false);
+        for piece in &syntax.pieces {
+            match piece {
+                AlterPiece::Library(range) => {
+                    let operations = self.library_actions(syntax, *range)?;
+                    renaming |= operations.iter().any(renames);
+                    for operation in operations {
+                        match goes_first(&operation) {
+                            true => first.push(Piece::Library(operation)),
+                            false => others.push(Piece::Library(operation)),
+                        }
+                    }
+                }
+                AlterPiece::DropExpression { .. } | AlterPiece::DropIdentity { .. } => first.push(Piece::Own(piece)),
+                piece => {
+                    renaming |= matches!(
+                        piece,
+                        AlterPiece::RenameColumn { .. } | AlterPiece::RenameConstraint { .. }
+                    );
+                    others.push(Piece::Own(piece));
+                }
+            }
+        }
+        if renaming && first.len() + others.len() > 1 {
+            return Err(renames_beside());
+        }
+        first.append(&mut others);
+        Ok(first)
     }
 
     /// One action as the library reads it, at its place in the text.

@@ -218,7 +218,12 @@ impl Context<'_> {
         let mut actions = Vec::new();
         // Later actions see what earlier ones add.
         let mut current = (**table).clone();
-        for operation in in_order(&statement.operations) {
+        let operations = &statement.operations;
+        if operations.len() > 1 && operations.iter().any(renames) {
+            return Err(renames_beside());
+        }
+        let (first, others): (Vec<_>, Vec<_>) = operations.iter().partition(|operation| goes_first(operation));
+        for operation in first.into_iter().chain(others) {
             self.alter_operation(operation, &mut current, &mut actions)?;
         }
         self.altered(table, current, actions, (statement.if_exists, RelationKind::Table))
@@ -363,6 +368,9 @@ impl Context<'_> {
                 ..
             } => {
                 for name in column_names {
+                    if let Ok(column) = find_column(table, &fold(name)) {
+                        without_column(table, column);
+                    }
                     actions.push(AlterAction::DropColumn {
                         name: fold(name),
                         if_exists: *if_exists,
@@ -502,23 +510,26 @@ impl Context<'_> {
     }
 }
 
-/// The operations as they are carried out: defaults that go do so before types change.
-fn in_order(operations: &[ast::AlterTableOperation]) -> impl Iterator<Item = &ast::AlterTableOperation> {
-    use ast::{AlterColumnOperation, AlterTableOperation};
-    let changes_types = operations.iter().any(|operation| {
-        let AlterTableOperation::AlterColumn { op, .. } = operation else {
-            return false;
-        };
-        matches!(op, AlterColumnOperation::SetDataType { .. })
-    });
-    let goes_first = move |operation: &&AlterTableOperation| {
-        let AlterTableOperation::AlterColumn { op, .. } = operation else {
-            return false;
-        };
-        changes_types && matches!(op, AlterColumnOperation::DropDefault)
-    };
-    let first = operations.iter().filter(goes_first);
-    first.chain(operations.iter().filter(move |operation| !goes_first(operation)))
+/// Whether an operation is carried out before all others of its statement, as in PostgreSQL: it takes something away.
+pub(super) fn goes_first(operation: &ast::AlterTableOperation) -> bool {
+    use ast::AlterColumnOperation as Column;
+    use ast::AlterTableOperation as Op;
+    match operation {
+        Op::DropColumn { .. } | Op::DropConstraint { .. } => true,
+        Op::AlterColumn { op, .. } => matches!(op, Column::DropDefault | Column::DropNotNull),
+        _ => false,
+    }
+}
+
+/// Whether an operation renames something: it stands alone in its statement.
+pub(super) fn renames(operation: &ast::AlterTableOperation) -> bool {
+    use ast::AlterTableOperation as Op;
+    matches!(operation, Op::RenameColumn { .. } | Op::RenameTable { .. })
+}
+
+/// 42601, of what renames something beside other operations.
+pub(super) fn renames_beside() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"rename\"")
 }
 
 /// Takes a constraint out of a definition, so that what follows in the statement may take its place and name.
@@ -530,6 +541,21 @@ fn without_constraint(table: &mut Table, name: &str) {
     table.indexes.retain(|index| !index.constraint || index.name != name);
     table.checks.retain(|check| check.name != name);
     table.foreign_keys.retain(|key| key.name != name);
+}
+
+/// Takes a column out of a definition, and all that reads it, so that what follows in the statement finds it gone.
+fn without_column(table: &mut Table, column: usize) {
+    let before = table.clone();
+    table.columns[column].dropped = true;
+    if table.primary_key.contains(&column) {
+        table.primary_key.clear();
+        table.primary_key_name.clear();
+    }
+    table.indexes.retain(|index| !before.index_reads(index, column));
+    table.checks.retain(|check| !check.condition.columns().contains_column(column));
+    table.foreign_keys.retain(|key| !key.columns.contains(&column));
+    let made_of_it = before.generated_columns().filter(|(_, value)| value.reads(column));
+    made_of_it.for_each(|(generated, _)| without_column(table, generated));
 }
 
 /// 0A000 for a constraint that no row may ever violate.

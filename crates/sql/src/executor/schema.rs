@@ -194,6 +194,19 @@ pub(super) enum Doing {
     VerifyUnique(usize),
 }
 
+impl Doing {
+    /// Whether the table has what this is about.
+    fn is_there(&self, table: &Table) -> bool {
+        match *self {
+            Doing::Rewrite => true,
+            Doing::FillIndex(index) | Doing::VerifyUnique(index) => index < table.indexes.len(),
+            Doing::VerifyNotNull(column) => column < table.columns.len(),
+            Doing::VerifyCheck(check) => check < table.checks.len(),
+            Doing::VerifyForeignKey(key) => key < table.foreign_keys.len(),
+        }
+    }
+}
+
 /// One work on the rows of a table.
 pub(super) struct Task {
     pub(super) table: Arc<Table>,
@@ -233,6 +246,9 @@ impl Task {
             StorageWork::VerifyUnique { table, index } => (table, Doing::VerifyUnique(*index)),
         };
         let table = table_of(name, context)?;
+        if !doing.is_there(&table) {
+            return Err(Error::internal("what is to be checked or filled is not there any more"));
+        }
         let (storage, becomes) = match work {
             StorageWork::Rewrite { from, becomes, .. } => (*from, becomes.clone()),
             _ => (storage_of_rows(&table, later), Becomes::Same),

@@ -127,11 +127,11 @@ impl Session {
     pub(super) fn place_of_laying(&self, partition: &Partition) -> Result<Place> {
         let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
         let elsewhere = keeper.filter(|_| partition.sequences.are_elsewhere);
-        match (elsewhere, &self.transaction) {
+        match (elsewhere, self.is_of_this_node()) {
             (None, _) => Ok(Place::Here),
-            (Some(_), None) if self.is_hosted => Err(handed_over()),
-            (Some(keeper), None) => Ok(Place::At(keeper)),
-            (Some(keeper), Some(_)) => Ok(Place::Moves(keeper)),
+            (Some(_), false) if self.is_hosted => Err(handed_over()),
+            (Some(keeper), false) => Ok(Place::At(keeper)),
+            (Some(keeper), true) => Ok(Place::Moves(keeper)),
         }
     }
 

@@ -114,6 +114,11 @@ impl Session {
         self.transaction.is_none() && (self.away.is_some() || keeper().is_some())
     }
 
+    /// Whether the transaction is one of this node: it has begun here, or is run again here under an id that names this node.
+    pub(super) fn is_of_this_node(&self) -> bool {
+        self.transaction.is_some() || self.asked_id.is_some()
+    }
+
     /// What is no plan runs on the node that has everything that there is once.
     fn run_at_keeper(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
         match self.home_of_explained(partition) {
@@ -133,10 +138,10 @@ impl Session {
         let runs_here = |current: &Current| matches!(&current.statement, Statement::Utility(own) if runs_anywhere(own));
         let is_data = |current: &Current| matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Copy(_)));
         let current = self.current.as_ref();
-        if current.is_some_and(is_data) || (self.transaction.is_some() && current.is_some_and(runs_here)) {
+        if current.is_some_and(is_data) || (self.is_of_this_node() && current.is_some_and(runs_here)) {
             return Course::Here;
         }
-        if self.transaction.is_some() {
+        if self.is_of_this_node() {
             return Course::Away(self.move_to_keeper(begun_elsewhere(node), partition, responder));
         }
         // Whoever sent it here did not know yet that this node has handed over.
@@ -173,7 +178,7 @@ impl Session {
                 analyze: true,
                 statement: Statement::Planned(plan),
                 ..
-            } if self.transaction.is_none() => desk.home_of(plan, &current.parameters).ok(),
+            } if !self.is_of_this_node() => desk.home_of(plan, &current.parameters).ok(),
             _ => None,
         }
     }
@@ -233,6 +238,13 @@ impl Session {
             return Ok(Place::Here);
         }
         let home = desk.home_of(plan, &current.parameters)?;
+        if self.transaction.is_none() && self.is_of_this_node() {
+            return match home {
+                Home::AtKeeper(_) if self.is_hosted => Err(handed_over()),
+                Home::AtKeeper(node) => Ok(Place::Moves(node)),
+                _ => Ok(Place::Here),
+            };
+        }
         if self.transaction.is_none() && self.is_better_at_keeper(home, current.alone, partition) {
             return Ok(desk.keeper().map_or(Place::Here, Place::At));
         }

@@ -178,3 +178,28 @@ fn what_a_client_that_has_gone_has_committed_is_known() {
     let rounds = (0..).take_while(|rounds| leave_after(*rounds)).count();
     assert!(rounds > 1, "{rounds}");
 }
+
+#[test]
+fn what_is_run_again_under_an_id_that_was_told_commits_under_it() {
+    let mut sites = made();
+    for node in 0..2 {
+        let id = told_id(&ask_at(node, &mut sites, "BEGIN; SELECT pg_current_xact_id()"));
+        // Rows of the other node, which nobody else has changed so far; one that somebody is about to change; and a row behind both.
+        let written = "UPDATE accounts SET v = v + 1 WHERE id = 1; SELECT count(v) FROM accounts WHERE id = 3";
+        assert!(ask_at(node, &mut sites, written).contains(&"D 1".to_owned()));
+        let other = ask_at(1 - node, &mut sites, "UPDATE accounts SET v = v + 10 WHERE id = 3");
+        assert_eq!(other[0], "C UPDATE 1");
+        let ended = ask_at(node, &mut sites, "UPDATE accounts SET v = v * 2 WHERE id = 3; COMMIT");
+        assert!(ended.contains(&"C COMMIT".to_owned()), "{ended:?}");
+        assert_eq!(status(1 - node, &mut sites, id), "D committed", "at {node}");
+        let next = told_id(&ask_at(node, &mut sites, "BEGIN; SELECT pg_current_xact_id()"));
+        assert_ne!(next, id);
+        ask_at(node, &mut sites, "ROLLBACK");
+    }
+    let rows = ask_at(
+        0,
+        &mut sites,
+        "SELECT id, v FROM accounts WHERE id IN (1, 3) ORDER BY id",
+    );
+    assert_eq!(rows[1..3], ["D 1|102", "D 3|460"]);
+}

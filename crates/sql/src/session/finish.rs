@@ -148,6 +148,8 @@ pub(super) fn reset(current: &mut Current) {
     current.rows = 0;
     current.tag = None;
     current.failure = None;
+    // Those that were fetched for it are taken, or were forgotten.
+    current.numbers = None;
     current.cursor = match &current.statement {
         Statement::Planned(plan) => Some(Box::new(Cursor::new(Arc::clone(plan)))),
         _ => None,

@@ -139,7 +139,11 @@ impl Session {
                     anew: None,
                 });
             }
-            None => self.current = self.after_replay.take(),
+            None => {
+                self.current = self.after_replay.take();
+                // What was fetched for it has been forgotten for what was run again.
+                self.current.iter_mut().for_each(|current| current.numbers = None);
+            }
         }
         Next::To(StageKind::Transaction)
     }

@@ -4,7 +4,7 @@ use super::spread::spread;
 use super::*;
 
 /// A transaction of the grid that begins at the first node.
-fn begin_there(sites: &mut [Site; 2]) -> u64 {
+pub(super) fn begin_there(sites: &mut [Site; 2]) -> u64 {
     let ticket = sites[0].node.begin(false).expect("a ticket");
     work(sites);
     sites[0].told();
@@ -12,7 +12,7 @@ fn begin_there(sites: &mut [Site; 2]) -> u64 {
 }
 
 /// It reads a row of a node to write; what all transactions of the first node are told then.
-fn lock_at(node: usize, sites: &mut [Site; 2], ticket: u64, id: i32) -> Vec<ClientTold> {
+pub(super) fn lock_at(node: usize, sites: &mut [Site; 2], ticket: u64, id: i32) -> Vec<ClientTold> {
     let operation = Operation::Lock {
         table: sites[0].node.storage_of("accounts").expect("the table").0,
         key: Key::of(&[Value::Int4(id)]),
@@ -23,7 +23,7 @@ fn lock_at(node: usize, sites: &mut [Site; 2], ticket: u64, id: i32) -> Vec<Clie
     sites[0].told()
 }
 
-fn has_row(told: &[ClientTold]) -> bool {
+pub(super) fn has_row(told: &[ClientTold]) -> bool {
     let is_row = |told: &ClientTold| matches!(told, ClientTold::Answer(_, Answer::Row(Some(_))));
     told.iter().any(is_row)
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What waits for one node to take it.
 const UNTAKEN_MAX: usize = 10_000;
-/// Of that, what is told again at once.
+/// Of that, what is told again at once; more when that is taken.
 const AGAIN_MAX: usize = 256;
 /// Rounds after which it is told again.
 const SILENT_ROUNDS: u32 = 20;
@@ -31,6 +31,10 @@ pub(super) struct Tellings {
 #[derive(Default)]
 struct Untaken {
     last: u64,
+    /// The last that was said, with all before it that wait: what comes next may be said.
+    said: u64,
+    /// The log has to be forced so far before the last one leaves. Those that come later leave behind it, in the order of their numbers.
+    leaves_at: Lsn,
     waiting: VecDeque<(u64, Lsn, Telling)>,
     rounds: u32,
 }
@@ -52,18 +56,21 @@ impl GridState {
             }
             let untaken = self.tellings.told.entry(node).or_default();
             untaken.last += 1;
-            let number = untaken.last;
-            untaken.waiting.push_back((number, durable_at, telling.clone()));
+            untaken.leaves_at = untaken.leaves_at.max(durable_at);
+            let (number, leaves_at) = (untaken.last, untaken.leaves_at);
+            untaken.waiting.push_back((number, leaves_at, telling.clone()));
             if untaken.waiting.len() > UNTAKEN_MAX {
                 untaken.waiting.pop_front();
             }
-            if self.calls.is_up(node) {
-                self.say_told(node, number, durable_at, telling.clone());
+            // With a gap before it, it would be refused.
+            if self.calls.is_up(node) && number == untaken.said + 1 {
+                untaken.said = number;
+                self.say_told(node, number, leaves_at, telling.clone());
             }
         }
     }
 
-    fn say_told(&mut self, node: NodeId, number: u64, durable_at: Lsn, telling: Telling) {
+    fn say_told(&mut self, node: NodeId, number: u64, leaves_at: Lsn, telling: Telling) {
         let untaken = self
             .tellings
             .told
@@ -76,7 +83,7 @@ impl GridState {
             telling,
         };
         self.outgoing
-            .push(durable_at.max(self.life_lsn), (node, GridMessage::Tell(message)));
+            .push(leaves_at.max(self.life_lsn), (node, GridMessage::Tell(message)));
     }
 
     /// What a node has not taken is told again.
@@ -86,8 +93,9 @@ impl GridState {
         };
         untaken.rounds = 0;
         let again: Vec<(u64, Lsn, Telling)> = untaken.waiting.iter().take(AGAIN_MAX).cloned().collect();
-        for (number, durable_at, telling) in again {
-            self.say_told(node, number, durable_at, telling);
+        untaken.said = again.last().map_or(untaken.last, |(number, ..)| *number);
+        for (number, leaves_at, telling) in again {
+            self.say_told(node, number, leaves_at, telling);
         }
     }
 
@@ -137,6 +145,9 @@ impl GridState {
                 if let Some(untaken) = self.tellings.told.get_mut(&from) {
                     untaken.waiting.retain(|(own, _, _)| *own > number);
                     untaken.rounds = 0;
+                    if number >= untaken.said && !untaken.waiting.is_empty() {
+                        self.tell_again(from);
+                    }
                 }
             }
             TellMessage::Taken { .. } => self.refused += 1,

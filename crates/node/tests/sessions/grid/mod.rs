@@ -319,9 +319,13 @@ fn disconnect(sites: &mut [Site; 2]) {
 }
 
 fn enter(node: &GridNode) -> (NodeWorker, Box<Session>) {
+    enter_as(SessionId(1), node)
+}
+
+fn enter_as(session: SessionId, node: &GridNode) -> (NodeWorker, Box<Session>) {
     let mut worker = node.worker(0, None).expect("a worker");
     let start = SessionStart {
-        session: SessionId(1),
+        session,
         user: "rubato".into(),
         database: "rubato".into(),
         ..SessionStart::default()

@@ -148,6 +148,7 @@ impl Session {
 
     fn push_call(&mut self, statement: &Statement, values: Vec<Value>) {
         self.requests.push_back(Request::BindValues {
+            columns: None,
             portal: String::new(),
             formats: Default::default(),
             statement: statement.name.clone(),

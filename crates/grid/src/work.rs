@@ -75,6 +75,8 @@ pub enum WorkRun {
         types: Vec<DataType>,
         /// Their values.
         values: Vec<Value>,
+        /// Types of the columns that its client knows of, if it knows.
+        columns: Option<Vec<DataType>>,
         /// Which result columns are binary: none, one for all, or one a column.
         binary: Vec<bool>,
         /// The portal it becomes.

@@ -502,6 +502,7 @@ impl Choices<'_> {
                 sql: self.text(),
                 types: (0..self.of(3)).map(|_| DataType::Int8).collect(),
                 values: self.values(4),
+                columns: self.truth().then(|| (0..self.of(3)).map(|_| DataType::Text).collect()),
                 binary: (0..self.of(4)).map(|_| self.truth()).collect(),
                 portal,
                 max_rows,

@@ -45,6 +45,8 @@ pub enum Request {
         statement: String,
         /// Its parameters, of its parameters' types.
         values: Vec<Value>,
+        /// Types of the columns that its client knows of: 0A000 if they are others here. `None` if that does not matter.
+        columns: Option<Vec<DataType>>,
         /// As in [`Bind::result_formats`].
         formats: Formats,
     },

@@ -248,6 +248,8 @@ pub enum Run {
         types: Vec<DataType>,
         /// Their values.
         values: Vec<Value>,
+        /// Types of the columns that the client knows of, if it knows.
+        columns: Option<Vec<DataType>>,
         /// As in a Bind message.
         formats: Formats,
         /// The portal it becomes.

@@ -75,6 +75,7 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
             sql,
             types,
             values,
+            columns,
             binary,
             portal,
             max_rows,
@@ -85,6 +86,10 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
             types.iter().for_each(|data_type| put_data_type(out, *data_type));
             put_length(out, values.len());
             values.iter().for_each(|value| put_value(out, value));
+            put_option(out, columns.as_ref(), |out, columns| {
+                put_length(out, columns.len());
+                columns.iter().for_each(|data_type| put_data_type(out, *data_type));
+            });
             put_length(out, binary.len());
             binary.iter().for_each(|is_binary| put_bool(out, *is_binary));
             put_text(out, portal);
@@ -128,6 +133,7 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
                 sql: read_text(reader)?,
                 types: read_list(reader, ByteReader::data_type)?,
                 values: read_list(reader, ByteReader::value)?,
+                columns: read_option(reader, |reader| read_list(reader, ByteReader::data_type))?,
                 binary: read_list(reader, read_bool)?,
                 portal: read_text(reader)?,
                 max_rows: reader.u32()?,

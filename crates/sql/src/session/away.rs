@@ -14,7 +14,7 @@ use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::route::{needs_rows_alone, numbers_called};
 use crate::statement::{Discarded, Statement, Utility};
-use rubato_base::{Error, NodeId, Result};
+use rubato_base::{DataType, Error, NodeId, Result};
 use rubato_stages::StageKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -330,6 +330,7 @@ impl Session {
                 sql: current.sql.to_string(),
                 types: parameter_types(&current.statement),
                 values: current.parameters.to_vec(),
+                columns: columns_of(&current.statement),
                 formats: current.formats.clone(),
                 portal: String::new(),
                 max_rows: 0,
@@ -357,6 +358,7 @@ impl Session {
             sql: current.sql.to_string(),
             types: plan.parameter_types.clone(),
             values: current.parameters.to_vec(),
+            columns: columns_of(&current.statement),
             formats: current.formats.clone(),
             portal: portal.name_away.clone().unwrap_or_default(),
             max_rows,
@@ -667,4 +669,12 @@ fn goes_along(statement: &Statement) -> bool {
             | Utility::Notify { .. }
             | Utility::Checkpoint
     )
+}
+
+/// Types of the columns of what is planned.
+fn columns_of(statement: &Statement) -> Option<Vec<DataType>> {
+    let Statement::Planned(plan) = statement else {
+        return None;
+    };
+    Some(plan.output.iter().map(|column| column.data_type).collect())
 }

@@ -1,7 +1,7 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
 use super::portals::{Portal, Portals, cannot_be_run};
-use super::prepared::{NAMES_MAX, Prepared, prepared_key};
+use super::prepared::{NAMES_MAX, Prepared, prepared_key, result_type_changed};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
 use crate::grid::DataEnd;
@@ -93,8 +93,15 @@ impl Session {
                 portal,
                 statement,
                 values,
+                columns,
                 formats,
-            } => self.bind_values((portal, &statement), values, formats, lock, context, responder),
+            } => {
+                let bound = self.bind_values((portal, &statement), values, formats, lock, context, responder);
+                bound.and_then(|next| {
+                    self.check_columns(&statement, columns.as_deref())?;
+                    Ok(next)
+                })
+            }
             Request::DescribeStatement(name) => self.describe_statement(&name, lock, context, responder),
             Request::DescribePortal(name) => self.describe_portal(&name, responder),
             Request::Execute { portal, max_rows } => self.execute(portal, max_rows, requests, context, responder),
@@ -300,6 +307,16 @@ impl Session {
         self.portals.insert(portal, opened);
         responder.bind_complete();
         Ok(None)
+    }
+
+    /// 0A000 if the columns of a statement are not those that its client knows of: its node has yet to hear of a change, of which those
+    /// that have the rows know.
+    fn check_columns(&self, name: &str, columns: Option<&[DataType]>) -> Result<()> {
+        let own = output_of(&self.prepared(name)?.statement);
+        match columns.is_none_or(|columns| own.iter().map(|column| &column.data_type).eq(columns)) {
+            true => Ok(()),
+            false => Err(result_type_changed()),
+        }
     }
 
     /// The values that a statement is bound to.

@@ -138,6 +138,7 @@ fn prepared_statements_and_portals_in_pieces_run_there_too() {
         parameter_types: vec![23],
     };
     let bind = |value: i32| Request::BindValues {
+        columns: None,
         portal: String::new(),
         statement: String::new(),
         values: vec![Value::Int4(value)],

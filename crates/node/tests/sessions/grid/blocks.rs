@@ -29,6 +29,7 @@ fn bound(values: Vec<Value>) -> [Request; 4] {
     let unnamed = String::new;
     [
         Request::BindValues {
+            columns: None,
             portal: unnamed(),
             statement: unnamed(),
             values,
@@ -594,4 +595,28 @@ fn what_waits_for_the_log_is_heard_before_what_was_told_after_it() {
     let told = heard_at_once(&mut sites, 1);
     assert_eq!(told.len(), 701);
     assert!(told[700].ends_with("last"), "{:?}", told[700]);
+}
+
+#[test]
+fn a_prepared_statement_shows_no_other_columns_than_were_told() {
+    let mut sites = followed();
+    let defined = "CREATE TABLE whole (id int PRIMARY KEY, v int) WITH (spread = false); INSERT INTO whole VALUES (1, 2)";
+    assert!(fine(&ask_at(0, &mut sites, defined)));
+    let shown = "SELECT * FROM whole WHERE id = $1";
+    sites[1].request([parse(shown, vec![23])].into_iter().chain(bound(vec![Value::Int4(1)])));
+    work(&mut sites);
+    assert!(sites[1].said().contains(&"D 1|2".to_owned()));
+    for change in ["ALTER TABLE whole ADD w int DEFAULT 3", "ALTER TABLE whole DROP v"] {
+        // It is bound before the second node has heard of the change.
+        assert_eq!(sites[0].tell(change), ["C ALTER TABLE", "Z I"]);
+        sites[1].request(bound(vec![Value::Int4(1)]));
+        work(&mut sites);
+        let told = sites[1].said();
+        let refused = "E 0A000 cached plan must not change result type";
+        assert!(told.contains(&refused.to_owned()), "{change}: {told:?}");
+        sites[1].request([parse(shown, vec![23])].into_iter().chain(bound(vec![Value::Int4(1)])));
+        work(&mut sites);
+        let told = sites[1].said();
+        assert!(told.iter().any(|line| line.starts_with("D 1|")), "{change}: {told:?}");
+    }
 }

@@ -307,6 +307,15 @@ impl FormulaDatabase {
         }
     }
 
+    /// Ends a transaction that has read and written nothing as if it had not begun. False if it has, or others know of it.
+    pub fn withdraw(&mut self, transaction: TransactionId) -> bool {
+        let is_unused = self.transactions.get(transaction).is_some_and(Transaction::is_unused);
+        if is_unused {
+            self.release(transaction);
+        }
+        is_unused
+    }
+
     /// Ends the transaction without a trace.
     ///
     /// Rule A-1 (paper rule K1): those that have read through its formulas must be rolled back too.

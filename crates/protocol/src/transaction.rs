@@ -94,6 +94,14 @@ impl Transaction {
         self.is_branch || self.is_adopted
     }
 
+    /// Whether it has done nothing that depends on when it began, and nobody waits for it.
+    pub(crate) fn is_unused(&self) -> bool {
+        let has_read = !self.reads.is_empty() || !self.ranges.is_empty() || !self.after.is_empty();
+        let has_written = !self.writes.is_empty() || !self.queued.is_empty() || !self.announced.is_empty();
+        let is_known = self.is_spread() || self.definition.is_some() || !self.waiters.is_empty();
+        !has_read && !has_written && !is_known && self.doomed.is_none()
+    }
+
     fn new(id: TransactionId, options: BeginOptions, ts: Timestamp, policy: CommitPolicy) -> Transaction {
         Transaction {
             id,

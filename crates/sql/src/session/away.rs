@@ -116,7 +116,7 @@ impl Session {
 
     /// Whether the transaction is one of this node: it has begun here, or is run again here under an id that names this node.
     pub(super) fn is_of_this_node(&self) -> bool {
-        self.transaction.is_some() || self.asked_id.is_some()
+        self.transaction.is_some() || self.asked_id.is_some() || self.begins_later
     }
 
     /// What is no plan runs on the node that has everything that there is once.

@@ -302,8 +302,26 @@ impl Session {
         self.began_us = None;
     }
 
+    /// In a grid: a statement that depends on no row has ended, and the block has done nothing else. Its transaction begins anew with the
+    /// next one, at a tick of that time, as the snapshot of a node alone moves up to what is read: whoever has waited for an advisory lock
+    /// sees what was done under it.
+    pub(super) fn begin_later(&mut self, partition: &mut Partition) {
+        let is_unused = |open: &&OpenTransaction| open.has_tick && open.catalog.is_none() && !open.is_attached;
+        let Some(transaction) = self.transaction.as_ref().filter(is_unused) else {
+            return;
+        };
+        // One with an id is told of when it ends.
+        if self.asked_id.is_some() || self.is_over_several_nodes() || !partition.database.withdraw(transaction.id) {
+            return;
+        }
+        self.began_us = Some(transaction.started_us);
+        self.transaction = None;
+        self.begins_later = true;
+    }
+
     /// Undoes what the open transaction has done so far, for the server to run it again under the same id.
     pub(super) fn undo(&mut self, partition: &mut Partition) {
+        self.begins_later = false;
         self.channels.truncate(0);
         let Some(transaction) = self.transaction.take() else {
             return;
@@ -363,6 +381,7 @@ impl Session {
             None => self.portals.clear(),
         }
         self.block = Block::None;
+        self.begins_later = false;
         self.modes = Default::default();
         self.replay.forget();
         let reports = self.settings.end_transaction(committed);

@@ -26,7 +26,9 @@ impl Session {
         } else if current.origin == Origin::Replay {
             return self.next_of_replay(partition, responder);
         } else {
-            self.keep_for_replay(responder);
+            if !self.keep_for_replay(responder) && self.block == Block::Explicit && self.replay.is_kept_and_empty() {
+                self.begin_later(partition);
+            }
             // Inside an implicit block the answer may go out before Sync commits, but not before what it read is durable.
             if self.block == Block::Implicit {
                 let lsn = self.read_depends_on(partition);

@@ -278,8 +278,10 @@ pub struct Session {
     holds_questions: bool,
     /// The id of the open transaction, if its client has asked for one.
     asked_id: Option<u64>,
-    /// When the transaction that is run again began: `now()` stays what it was.
+    /// When the transaction that is run again, or begins later, began: `now()` stays what it was.
     began_us: Option<i64>,
+    /// The block has begun here, and its transaction begins with the first statement that may depend on rows.
+    begins_later: bool,
     durable_at: Lsn,
     retries: u32,
     replay: Replay,
@@ -346,6 +348,7 @@ impl Session {
             taken: TakenNumbers::default(),
             holds_questions: false,
             asked_id: None,
+            begins_later: false,
             began_us: None,
             durable_at: Lsn(0),
             retries: 0,

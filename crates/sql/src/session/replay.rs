@@ -4,10 +4,11 @@ use super::finish::reads_no_row;
 use super::{Block, Current, Next, Origin, Session};
 use crate::client::{Formats, Responder};
 use crate::partition::Partition;
-use crate::plan::PlanBody;
+use crate::plan::{Plan, PlanBody};
 use crate::statement::{Statement, Utility};
 use ecow::EcoString;
 use rubato_base::{Error, Value};
+use rubato_formula::Expr;
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -74,21 +75,22 @@ impl Replay {
 }
 
 impl Session {
-    /// Keeps the statement to be run again with its block, with what the client has learnt of it.
-    pub(super) fn keep_for_replay(&mut self, responder: &dyn Responder) {
+    /// Keeps the statement to be run again with its block, with what the client has learnt of it. False if it depends on nothing that could
+    /// change.
+    pub(super) fn keep_for_replay(&mut self, responder: &dyn Responder) -> bool {
         let Some(current) = self.current.as_ref().filter(|_| self.replay.is_kept) else {
-            return;
+            return true;
         };
         // What depends on no row is as true after the block was run again: the id of the transaction above all, which it keeps.
         if depends_on_no_row(&current.statement) {
-            return;
+            return current.max_rows != usize::MAX;
         }
         let parameter_bytes: usize = current.parameters.iter().map(Value::heap_bytes).sum();
         let fits =
             self.replay.statements.len() < REPLAY_STATEMENTS_MAX && parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX;
         let Some(shown) = shown(current, responder).filter(|_| fits && self.block == Block::Explicit) else {
             self.replay.forget();
-            return;
+            return true;
         };
         self.replay.statements.push(Replayed {
             statement: current.statement.clone(),
@@ -100,6 +102,7 @@ impl Session {
             tag: current.tag.as_deref().unwrap_or_default().into(),
             shown,
         });
+        true
     }
 
     /// Undoes what the block has done, and runs it again.
@@ -185,13 +188,21 @@ impl Session {
     }
 }
 
-/// Whether the statement is a SELECT without FROM whose expressions have no queries, which may read rows, either.
+/// Whether the statement is a SELECT without FROM that has no queries, which may read rows, in its expressions either, and tells nothing on
+/// channels, which is undone with its block.
 fn depends_on_no_row(statement: &Statement) -> bool {
-    let has_queries = match statement {
-        Statement::Planned(plan) => !plan.subqueries.queries.is_empty(),
-        _ => false,
+    let Statement::Planned(plan) = statement else {
+        return false;
     };
-    reads_no_row(statement) && !has_queries
+    reads_no_row(statement) && plan.subqueries.queries.is_empty() && !tells(plan)
+}
+
+fn tells(plan: &Plan) -> bool {
+    let mut found = false;
+    plan.body.for_each_expression(&mut |expr| {
+        expr.walk(&mut |node| found |= matches!(node, Expr::Call { function, .. } if function.name() == "pg_notify"));
+    });
+    found
 }
 
 /// What a statement of a block has shown of rows: a digest, or that it shows none. `None` if it cannot be run again with its block: it locks

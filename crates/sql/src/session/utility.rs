@@ -312,11 +312,11 @@ impl Session {
         } else if self.block == Block::None {
             warn_without_block("SET TRANSACTION", responder);
         } else {
-            if modes.isolation.is_some() && self.transaction.is_some() {
+            if modes.isolation.is_some() && self.is_of_this_node() {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                 return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
             }
-            if modes.read_only == Some(false) && self.modes.read_only == Some(true) && self.transaction.is_some() {
+            if modes.read_only == Some(false) && self.modes.read_only == Some(true) && self.is_of_this_node() {
                 let message = "transaction read-write mode must be set before any query";
                 return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
             }

@@ -600,7 +600,8 @@ fn what_waits_for_the_log_is_heard_before_what_was_told_after_it() {
 #[test]
 fn a_prepared_statement_shows_no_other_columns_than_were_told() {
     let mut sites = followed();
-    let defined = "CREATE TABLE whole (id int PRIMARY KEY, v int) WITH (spread = false); INSERT INTO whole VALUES (1, 2)";
+    let defined =
+        "CREATE TABLE whole (id int PRIMARY KEY, v int) WITH (spread = false); INSERT INTO whole VALUES (1, 2)";
     assert!(fine(&ask_at(0, &mut sites, defined)));
     let shown = "SELECT * FROM whole WHERE id = $1";
     sites[1].request([parse(shown, vec![23])].into_iter().chain(bound(vec![Value::Int4(1)])));
@@ -619,4 +620,20 @@ fn a_prepared_statement_shows_no_other_columns_than_were_told() {
         let told = sites[1].said();
         assert!(told.iter().any(|line| line.starts_with("D 1|")), "{change}: {told:?}");
     }
+}
+
+#[test]
+fn what_a_block_tells_is_told_once_however_often_it_is_run() {
+    let mut sites = made();
+    ask_at(0, &mut sites, "CREATE TABLE seen (n bigint)");
+    ask_at(1, &mut sites, "LISTEN news");
+    let begun = "BEGIN; SELECT pg_notify('news', 'one'); INSERT INTO seen SELECT count(v) FROM stock WHERE id = 1";
+    assert!(fine(&ask_at(0, &mut sites, begun)));
+    assert!(fine(&ask_at(1, &mut sites, "UPDATE stock SET v = 5 WHERE id = 1")));
+    let ended = ask_at(0, &mut sites, "UPDATE stock SET v = v * 2 WHERE id = 1; COMMIT");
+    assert!(ended.contains(&"C COMMIT".to_owned()), "{ended:?}");
+    assert_eq!(ask_at(0, &mut sites, "SELECT v FROM stock WHERE id = 1")[1], "D 10");
+    let told = heard(&mut sites, 1);
+    let words: Vec<&str> = told.iter().filter_map(|line| line.split(' ').next_back()).collect();
+    assert_eq!(words, ["one"]);
 }

@@ -265,3 +265,42 @@ fn a_node_that_is_joined_keeps_versions_for_others() {
     };
     assert_eq!(row.get(1), Value::Int4(200));
 }
+
+#[test]
+fn who_has_got_an_advisory_lock_sees_what_was_done_under_it() {
+    let mut sites = followed();
+    let made = "CREATE TABLE h (n int PRIMARY KEY); INSERT INTO h VALUES (1), (2)";
+    assert_eq!(ask_at(0, &mut sites, made)[1], "C INSERT 0 2");
+    for (node, first) in [(0, "BEGIN"), (1, "BEGIN"), (0, "BEGIN ISOLATION LEVEL SERIALIZABLE")] {
+        assert_eq!(ask_at(1 - node, &mut sites, "SELECT pg_advisory_lock(7)")[1], "D ");
+        ask_at(node, &mut sites, first);
+        let asked = ask_at(node, &mut sites, "SELECT now(); SELECT pg_try_advisory_xact_lock(7)");
+        assert!(asked.contains(&"D f".to_owned()), "{asked:?}");
+        let newest = [
+            "INSERT INTO h SELECT max(n) + 1 FROM h",
+            "SELECT pg_advisory_unlock(7)",
+            "SELECT max(n) FROM h",
+        ]
+        .map(|sql| ask_at(1 - node, &mut sites, sql))[2][1]
+            .clone();
+        let asked = ask_at(
+            node,
+            &mut sites,
+            "SELECT pg_try_advisory_xact_lock(7); SELECT max(n) FROM h",
+        );
+        assert!(asked.contains(&"D t".to_owned()), "{asked:?}");
+        assert!(asked.contains(&newest), "at {node}: {asked:?}, and not {newest}");
+        let told = ask_at(node, &mut sites, "INSERT INTO h SELECT max(n) + 1 FROM h; COMMIT");
+        assert_eq!(told, ["C INSERT 0 1", "C COMMIT", "Z I"]);
+        // The lock has gone with the block.
+        assert_eq!(ask_at(1 - node, &mut sites, "SELECT pg_try_advisory_lock(7)")[1], "D t");
+        assert_eq!(ask_at(1 - node, &mut sites, "SELECT pg_advisory_unlock(7)")[1], "D t");
+    }
+    // The time stays that of the block's beginning, also where its transaction begins later.
+    ask_at(0, &mut sites, "CREATE TABLE at (t timestamptz); BEGIN");
+    let begun = ask_at(0, &mut sites, "SELECT now()");
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    let told = ask_at(0, &mut sites, "INSERT INTO at SELECT now() FROM h LIMIT 1 RETURNING t");
+    assert_eq!(told[1], begun[1]);
+    ask_at(0, &mut sites, "COMMIT");
+}

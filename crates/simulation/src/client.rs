@@ -199,6 +199,7 @@ pub(crate) fn requests(question: Question) -> VecDeque<Request> {
             });
             let (statement, values) = (String::new(), Vec::new());
             requests.push_back(Request::BindValues {
+                columns: None,
                 portal: String::new(),
                 statement,
                 values,
@@ -223,6 +224,7 @@ pub(crate) fn requests(question: Question) -> VecDeque<Request> {
             for (number, values) in calls {
                 let statement = format!("s{number}");
                 requests.push_back(Request::BindValues {
+                    columns: None,
                     portal: String::new(),
                     statement,
                     values,

@@ -134,6 +134,11 @@ impl FormulaDatabase {
         std::mem::take(&mut self.ended_definitions)
     }
 
+    /// Whether there are some: whoever has waited for them goes on when they are carried out, so that he finds tables as they are by then.
+    pub(crate) fn has_ended_definitions(&self) -> bool {
+        !self.ended_definitions.is_empty()
+    }
+
     /// Whether a live branch has lengthened the rows of the storage: their tail is the branch's.
     pub fn is_lengthened(&self, table: TableId) -> bool {
         let mut definitions = self.transactions.iter().filter_map(|t| t.definition.as_ref());

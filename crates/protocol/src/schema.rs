@@ -53,6 +53,15 @@ impl FormulaDatabase {
         *changed = until.max(*changed);
     }
 
+    /// It is known by now until when, for a table of which it may not have been ([`Timestamp::MAX`]).
+    pub fn settle_definition_changed(&mut self, table: TableId, until: Timestamp) {
+        let changed = self.definitions_changed.entry(table).or_insert(until);
+        *changed = match *changed {
+            Timestamp::MAX => until,
+            known => known.max(until),
+        };
+    }
+
     /// It is known by now until when: for all tables of which it was not ([`Timestamp::MAX`]).
     pub fn settle_definitions_changed(&mut self, until: Timestamp) {
         let open = self.definitions_changed.values_mut();

@@ -393,7 +393,7 @@ impl GridState {
         let now_told = self.catalogs.untold.extract_if(.., is_told);
         changed.extend(now_told.flat_map(|own| own.tables));
         for table in changed {
-            partition.database.note_definition_changed(table, last_tick);
+            partition.database.settle_definition_changed(table, last_tick);
         }
         if let Some(followed) = self.follow_keeper(&partition.databases) {
             partition.keeper_is_another(followed);
@@ -403,10 +403,13 @@ impl GridState {
     }
 
     /// Carries out what branches have done to definitions that have ended, or takes it back.
-    pub(super) fn end_definitions(&mut self, partition: &mut Partition, shared: &Shared) {
-        for ended in partition.database.take_ended_definitions() {
-            self.end_definition(partition, shared, &ended);
-        }
+    /// False if there were none.
+    pub(super) fn end_definitions(&mut self, partition: &mut Partition, shared: &Shared) -> bool {
+        let ended = partition.database.take_ended_definitions();
+        ended
+            .iter()
+            .for_each(|ended| self.end_definition(partition, shared, ended));
+        !ended.is_empty()
     }
 
     fn end_definition(&mut self, partition: &mut Partition, shared: &Shared, ended: &EndedDefinition) {
@@ -443,6 +446,10 @@ impl GridState {
                 self.tell_catalogs(partition, Lsn(shared.forcer.appended_lsn().0));
             } else if let Ok(attached) = Attachment::decode(content) {
                 let tables: Vec<TableId> = changed.into_iter().collect();
+                // Who has waited for the change here began before it. What comes later waits until it is told of.
+                for table in &tables {
+                    partition.database.note_definition_changed(*table, Timestamp::MAX);
+                }
                 let untold = attached.catalogs.into_iter().map(|(database, own)| Untold {
                     database,
                     version: own.version,

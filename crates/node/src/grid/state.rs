@@ -267,7 +267,10 @@ impl GridState {
     pub(super) fn settle(&mut self, partition: &mut Partition, shared: &Shared) {
         loop {
             self.gather(partition, shared);
-            self.end_definitions(partition, shared);
+            // Who has waited for them goes on then.
+            while self.end_definitions(partition, shared) {
+                self.gather(partition, shared);
+            }
             let own = self.settings.id;
             let mut here = Vec::new();
             for (to, message) in self.outgoing.take_ready(self.forced) {

@@ -650,6 +650,9 @@ impl Participant {
         }
         loop {
             database.roll_back_doomed();
+            if database.has_ended_definitions() {
+                return;
+            }
             let doomed = database.take_doomed_branches();
             let woken = database.take_woken_branches();
             if doomed.is_empty() && woken.is_empty() {

@@ -44,3 +44,82 @@ fn a_row_that_is_there_meanwhile_leaves_nothing_of_the_one_that_was_to_be() {
         assert_eq!(found[1], expected, "group {group}: {found:?}");
     }
 }
+
+/// Both nodes work and hear each other once.
+fn round(sites: &mut [Site; 2]) {
+    let mut said = Vec::new();
+    for (from, site) in sites.iter_mut().enumerate() {
+        site.node.on_wake();
+        site.turn();
+        site.settle();
+        said.extend(site.node.poll_outgoing().into_iter().map(|told| (from, told)));
+    }
+    for (from, (to, message)) in said {
+        sites[to.0 as usize].node.on_message(NodeId(from as u32), message);
+    }
+}
+
+/// A row is written while its table is changed, from so many rounds of the change on. False if that was over before.
+fn write_within((before, change): (Option<&str>, &str), rounds: usize, (writer, id): (usize, i32)) -> bool {
+    let mut sites = followed();
+    let made = "CREATE TABLE other (id int PRIMARY KEY, v int); CREATE TABLE t (id int PRIMARY KEY, v int) WITH (spread = everywhere);
+                INSERT INTO other SELECT n, 0 FROM generate_series(1, 4) n; INSERT INTO t SELECT n, 1 FROM generate_series(1, 8) n";
+    assert_eq!(ask_at(0, &mut sites, made).len(), 5);
+    if let Some(before) = before {
+        let lying = format!("ALTER TABLE t SET ({before})");
+        assert_eq!(ask_at(0, &mut sites, &lying)[0], "C ALTER TABLE");
+    }
+    sites[1 - writer].send(change);
+    (0..rounds).for_each(|_| round(&mut sites));
+    let is_over = sites[1 - writer].idle.is_some();
+    let context = format!("{change}: {id} from node {writer} behind {rounds} rounds");
+    let write = format!("BEGIN; UPDATE other SET v = v + 1; INSERT INTO t VALUES ({id}, -5)");
+    sites[writer].send(&write);
+    rest(&mut sites, writer, &context);
+    let told = sites[writer].said();
+    let ended = ask_at(writer, &mut sites, "COMMIT");
+    rest(&mut sites, 1 - writer, &context);
+    let changed = sites[1 - writer].said();
+    let is_written = ended.contains(&"C COMMIT".to_owned());
+    assert!(
+        is_written || has_failed(&told) || has_failed(&ended),
+        "{context}: {told:?} {ended:?}"
+    );
+    let rows = format!("SELECT count(*), count(*) FILTER (WHERE id = {id}), min(v) FROM t");
+    let seen: Vec<String> = (0..2).map(|node| ask_at(node, &mut sites, &rows)[1].clone()).collect();
+    let expected = if is_written { "D 9|1|-5" } else { "D 8|0|1" };
+    assert_eq!(seen, [expected, expected], "{context}: {told:?} {ended:?} {changed:?}");
+    // What the change demands holds for all rows.
+    let is_checked = change.contains("CHECK") && !has_failed(&changed);
+    assert!(!(is_written && is_checked), "{context}: {told:?} {ended:?} {changed:?}");
+    !is_over
+}
+
+/// Until the client has its answer.
+fn rest(sites: &mut [Site; 2], node: usize, context: &str) {
+    let mut works = (0..40).take_while(|_| {
+        work(sites);
+        sites[node].idle.is_none()
+    });
+    assert!(works.by_ref().count() < 40, "{context}: no answer at {node}");
+}
+
+fn has_failed(told: &[String]) -> bool {
+    told.iter().any(|line| line.starts_with("E "))
+}
+
+#[test]
+fn who_waits_for_a_change_of_a_table_does_not_write_to_it_as_it_was() {
+    let apart = Some("spread_nodes = '0'");
+    for change in [
+        (None, "ALTER TABLE t SET (spread = true)"),
+        (None, "ALTER TABLE t ADD CHECK (v > 0)"),
+        (apart, "ALTER TABLE t SET (spread_nodes = '0,1')"),
+        (apart, "ALTER TABLE t SET (spread = true)"),
+    ] {
+        for way in [(0, 101), (0, 102), (1, 101), (1, 102)] {
+            let steps = (0..).take_while(|rounds| write_within(change, *rounds, way)).count();
+            assert!(steps > 3, "{change:?}: {steps}");
+        }
+    }
+}

@@ -153,3 +153,51 @@ fn the_server_tries_again_until_the_client_has_seen_something() {
     assert!(aborts() > before, "what it had read was overwritten");
     assert_eq!(values(&mut admin, "select w from t where id = 2"), [Value::Int4(20)]);
 }
+
+/// Rule V-2, of storage: who has read a table before it was replaced cannot stand behind those who have changed it since.
+#[test]
+fn what_was_read_of_a_table_that_was_replaced_holds_no_more() {
+    for change in [
+        "truncate old",
+        "alter table old alter column v type bigint",
+        "alter table old add column w float default random()",
+        "drop table old; create table old (id int primary key, v int)",
+    ] {
+        for read in [
+            "select v from old where id = 1",
+            "select count(*) from old",
+            "select v from old where id = 77",
+        ] {
+            let place = tempfile::tempdir().expect("a folder");
+            let (database, mut admin) = opened(&place);
+            run(
+                &mut admin,
+                &["create table old (id int primary key, v int); insert into old values (1, 1), (2, 2)"],
+            );
+            let mut reader = database.session().expect("a session");
+            run(&mut reader, &["begin", read]);
+            admin
+                .execute(change)
+                .unwrap_or_else(|error| panic!("{change}: {error}"));
+            let other = "insert into old (id, v) values (1, 5), (77, 5), (78, 5) on conflict (id) do update set v = old.v + excluded.v";
+            run(
+                &mut admin,
+                &["begin", other, "update t set v = 50 where id = 1", "commit"],
+            );
+            let written = reader.execute("update t set v = v * 2 where id = 1");
+            let ended = written.and_then(|_| reader.execute("commit"));
+            let error = ended.expect_err("it would have to stand before what it has read through");
+            assert_eq!(error.code().as_str(), "40001", "{change}: {read}: {error}");
+            assert_eq!(
+                values(&mut admin, "select v from t where id = 1"),
+                [Value::Int4(50)],
+                "{change}: {read}"
+            );
+            // Who only reads is not refused.
+            let mut reader = database.session().expect("a session");
+            run(&mut reader, &["begin", read]);
+            run(&mut admin, &["truncate old"]);
+            run(&mut reader, &["select v from t where id = 2", "commit"]);
+        }
+    }
+}

@@ -473,7 +473,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(false);
         };
-        if !t.ranges.is_empty() || self.has_withdrawn(t) {
+        if !t.ranges.is_empty() || self.has_withdrawn(t) || self.replaced_read(t).is_some() {
             return Ok(false);
         }
         for read in &t.reads {

@@ -58,6 +58,8 @@ pub struct FormulaDatabase {
     pub(crate) in_grid: bool,
     /// Until when transactions began that may know a table as it was before its definition changed.
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
+    /// Storage that is there for those who began before, and no table's any more.
+    pub(crate) replaced: BTreeSet<TableId>,
     /// Tables that one transaction has to itself for writing.
     pub(crate) closed: BTreeMap<TableId, TransactionId>,
     /// Storage that was dropped before it was anybody's but its creator's: the store may have rows of it, until it drops them.
@@ -99,6 +101,7 @@ impl FormulaDatabase {
             branches: BTreeMap::new(),
             in_grid: false,
             definitions_changed: BTreeMap::new(),
+            replaced: BTreeSet::new(),
             closed: BTreeMap::new(),
             laid_in_vain: BTreeSet::new(),
             ended_definitions: Vec::new(),
@@ -150,6 +153,7 @@ impl FormulaDatabase {
 
     /// Forgets a table's items. A live transaction that comes back to it is told that it is gone.
     pub fn drop_table(&mut self, table: TableId) {
+        self.replaced.remove(&table);
         if let Some(gone) = self.tables.remove(table) {
             self.memory_bytes = self.memory_bytes.saturating_sub(gone.bytes());
             if gone.is_laid_down() {

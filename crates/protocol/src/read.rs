@@ -244,6 +244,12 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(Held::Yes);
         };
+        if when > t.ts
+            && is_kept(Rule::V2)
+            && let Some(table) = self.replaced_read(t)
+        {
+            return Ok(Held::No(AbortReason::RangeChanged, (table, None)));
+        }
         let undecided = !self.branches.is_empty();
         if self.last_cts <= t.ts && t.after.is_empty() && !undecided {
             return Ok(Held::Yes);

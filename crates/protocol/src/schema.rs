@@ -3,6 +3,7 @@
 
 use crate::api::{Outcome, Stop, Wait, WaitReason};
 use crate::database::FormulaDatabase;
+use crate::transaction::Transaction;
 use rubato_base::{Error, TableId, Timestamp, TransactionId};
 
 impl FormulaDatabase {
@@ -83,6 +84,24 @@ impl FormulaDatabase {
             return Err(Stop::Abort(Error::serialization(message, format!("storage {table}"))));
         }
         self.announce_write(transaction, table)
+    }
+
+    /// The storage is no table's any more: the table was dropped, emptied or laid anew. It stays for those who began before until it is dropped
+    /// ([`FormulaDatabase::drop_table`]).
+    ///
+    /// Rule V-2: who has read of it cannot stand above his snapshot, where it has other rows, or none.
+    pub fn note_replaced(&mut self, table: TableId) {
+        self.replaced.insert(table);
+    }
+
+    /// Storage that was replaced since the transaction has read of it, if there is some.
+    pub(crate) fn replaced_read(&self, t: &Transaction) -> Option<TableId> {
+        if self.replaced.is_empty() {
+            return None;
+        }
+        let read = t.reads.iter().map(|read| read.table);
+        let mut read = read.chain(t.ranges.iter().map(|range| range.table));
+        read.find(|table| self.replaced.contains(table))
     }
 
     /// When the oldest live transaction began; `None` if there is none.

@@ -145,6 +145,7 @@ impl FormulaDatabase {
             branches: self.branches.clone(),
             in_grid: self.in_grid,
             definitions_changed: self.definitions_changed.clone(),
+            replaced: self.replaced.clone(),
             closed: self.closed.clone(),
             laid_in_vain: self.laid_in_vain.clone(),
             ended_definitions: self.ended_definitions.clone(),

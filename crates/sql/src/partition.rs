@@ -231,7 +231,10 @@ impl Partition {
     pub fn drop_storage(&mut self, storage: impl IntoIterator<Item = TableId>) {
         let now = self.database.clock();
         let dropped = &mut self.schema_changes.dropped;
-        dropped.extend(storage.into_iter().map(|storage| (storage, now)));
+        dropped.extend(storage.into_iter().map(|storage| {
+            self.database.note_replaced(storage);
+            (storage, now)
+        }));
         if dropped.is_empty() || self.database.has_more_to_flush() {
             return;
         }

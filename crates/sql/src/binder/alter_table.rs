@@ -14,7 +14,7 @@ use sqlparser::ast;
 /// An action of ALTER TABLE.
 enum Piece<'a> {
     /// As the library reads it.
-    Library(ast::AlterTableOperation),
+    Library(Box<ast::AlterTableOperation>),
     Own(&'a AlterPiece),
 }
 
@@ -71,8 +71,8 @@ impl Context<'_> {
                     renaming |= operations.iter().any(renames);
                     for operation in operations {
                         match goes_first(&operation) {
-                            true => first.push(Piece::Library(operation)),
-                            false => others.push(Piece::Library(operation)),
+                            true => first.push(Piece::Library(Box::new(operation))),
+                            false => others.push(Piece::Library(Box::new(operation))),
                         }
                     }
                 }

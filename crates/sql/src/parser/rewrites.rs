@@ -10,12 +10,42 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let tokens = plain_fetch_counts(plain_strings(tokens));
     let tokens = typed_literals(plain_forms(rows_from(recursive_views(tokens))));
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
     row_lists(bare_rows(plain_words(merged_defaults(table_likes(
         parenthesised_queries(tokens),
     )))))
+}
+
+/// `$$text$$` is a string like others, also where the library knows those alone.
+fn plain_strings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    for token in &mut tokens {
+        if let Token::DollarQuotedString(text) = &token.token {
+            token.token = Token::SingleQuotedString(text.value.clone());
+        }
+    }
+    tokens
+}
+
+/// `FETCH FIRST (2) ROWS ONLY` is `FETCH FIRST 2 ROWS ONLY`.
+fn plain_fetch_counts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
+    let is_word = |place: usize, words: &[Keyword]| matches!(&tokens[place].token, Token::Word(word) if words.contains(&word.keyword));
+    let brackets = places.windows(6).filter(|part| {
+        is_word(part[0], &[Keyword::FETCH])
+            && is_word(part[1], &[Keyword::FIRST, Keyword::NEXT])
+            && tokens[part[2]].token == Token::LParen
+            && matches!(tokens[part[3]].token, Token::Number(..) | Token::Placeholder(_))
+            && tokens[part[4]].token == Token::RParen
+            && is_word(part[5], &[Keyword::ROW, Keyword::ROWS])
+    });
+    let brackets: Vec<usize> = brackets.flat_map(|part| [part[2], part[4]]).collect();
+    for bracket in brackets.into_iter().rev() {
+        tokens.remove(bracket);
+    }
+    tokens
 }
 
 /// Types whose name may stand in front of a literal, besides those that the library knows.

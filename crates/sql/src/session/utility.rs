@@ -331,6 +331,8 @@ impl Session {
                 self.modes.read_only = Some(!matches!(value, Some("off" | "false" | "no" | "0")));
             }
             "transaction_isolation" if self.block == Block::Explicit => self.modes.isolation = value.map(str::to_owned),
+            // Everybody may be who he is: there is nobody else to be.
+            "role" | "session_authorization" if value == Some(self.identity.user.as_str()) => {}
             _ => {
                 if local && self.block == Block::None && self.current.as_ref().is_none_or(|current| current.alone) {
                     warn_without_block("SET LOCAL", responder);

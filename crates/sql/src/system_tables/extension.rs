@@ -28,7 +28,7 @@ pub(super) static SOURCES: &[Source] = &[Source {
             oid(EXTENSION),
             text("rubato"),
             oid(OWNER),
-            oid(SchemaId::PUBLIC.0),
+            oid(SchemaId::PG_CATALOG.0),
             Value::Bool(false),
             text(env!("CARGO_PKG_VERSION")),
         ]]

@@ -91,6 +91,7 @@ scripts!(
     update,
     views,
     writing_with,
+    tools,
     written
 );
 

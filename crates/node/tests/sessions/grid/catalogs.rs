@@ -214,3 +214,32 @@ fn a_tick_is_not_begun_at_later_if_the_statement_that_waited_for_it_went_elsewhe
     assert_eq!(ask_at(1, &mut sites, "UPDATE t SET v = v + 100")[0], "C UPDATE 2");
     assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM t")[1], "D 201");
 }
+
+#[test]
+fn what_tools_say_of_extensions_and_roles_is_taken_where_nothing_comes_of_it() {
+    let mut sites = followed();
+    for node in 0..2 {
+        for (said, tag) in [
+            (
+                "CREATE EXTENSION IF NOT EXISTS plpgsql WITH SCHEMA pg_catalog",
+                "C CREATE EXTENSION",
+            ),
+            ("CREATE EXTENSION IF NOT EXISTS \"rubato\"", "C CREATE EXTENSION"),
+            ("DROP EXTENSION IF EXISTS hstore CASCADE", "C DROP EXTENSION"),
+            ("SET ROLE rubato", "C SET"),
+            ("SET ROLE NONE", "C SET"),
+            ("SET SESSION AUTHORIZATION 'rubato'", "C SET"),
+        ] {
+            assert_eq!(ask_at(node, &mut sites, said), [tag, "Z I"], "{said}");
+        }
+        for (said, code) in [
+            ("CREATE EXTENSION IF NOT EXISTS hstore", "E 0A000"),
+            ("CREATE EXTENSION plpgsql", "E 0A000"),
+            ("DROP EXTENSION IF EXISTS rubato", "E 0A000"),
+            ("SET ROLE somebody", "E 22023"),
+        ] {
+            let told = ask_at(node, &mut sites, said);
+            assert!(told[0].starts_with(code), "{said}: {told:?}");
+        }
+    }
+}

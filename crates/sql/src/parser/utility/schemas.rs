@@ -73,7 +73,20 @@ pub(super) fn create(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     if cursor.accept_all(&["materialized", "view"]) {
         return create_materialised(&mut cursor);
     }
+    if cursor.accept_all(&["extension", "if", "not", "exists"]) {
+        return extension(&mut cursor, true, "CREATE EXTENSION");
+    }
     Ok(None)
+}
+
+/// CREATE EXTENSION IF NOT EXISTS of what is there, DROP EXTENSION IF EXISTS of what is not: nothing has to be done, as where tools dump what they
+/// have found and load it again. `plpgsql`, of which PostgreSQL's dumps speak, counts as there.
+fn extension(cursor: &mut Cursor<'_>, is_created: bool, tag: &'static str) -> Result<Option<Syntax>> {
+    let name = cursor.name()?;
+    if ["rubato", "plpgsql"].contains(&name.as_str()) != is_created {
+        return Ok(None);
+    }
+    super::maintenance(cursor, tag).map(Some)
 }
 
 fn create_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
@@ -208,6 +221,9 @@ fn create_materialised(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
 /// DROP SCHEMA; `None` for any other DROP.
 pub(super) fn drop_schema(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     cursor.advance();
+    if cursor.accept_all(&["extension", "if", "exists"]) {
+        return extension(&mut cursor, false, "DROP EXTENSION");
+    }
     if !cursor.accept("schema") {
         return Ok(None);
     }

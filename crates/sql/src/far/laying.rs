@@ -164,8 +164,10 @@ impl Rows<'_> {
                 return Ok(true);
             }
             (Some(Elsewhere::OnAll(nodes)), _) => nodes,
-            (Some(Elsewhere::At(_) | Elsewhere::Moving(_)), _) => {
-                let message = "a row of storage that is new is on its way to another node";
+            // Of a table that moves: nobody has looked for the new row where it would have been.
+            (Some(Elsewhere::Moving(moving)), _) => vec![moving.to],
+            (Some(Elsewhere::At(_)), None) => {
+                let message = "a row of another node is laid outside of a grid";
                 return Err(Stop::Fail(Error::internal(message)));
             }
         };

@@ -577,3 +577,26 @@ fn nodes_that_start_while_the_keeper_is_down_serve_what_they_have() {
         assert!(found[0] > 0 && found[0] == found[1], "{found:?}");
     }
 }
+
+#[test]
+fn a_table_that_moves_is_laid_anew_on_its_way() {
+    let mut sites = made();
+    sites.join();
+    let mut steps = 0;
+    sites.move_to("accounts", "0,1,2", &mut |sites| {
+        steps += 1;
+        if steps <= 5 {
+            let kind = ["bigint", "int", "numeric"][steps % 3];
+            let told = sites.ask(steps % 3, &format!("ALTER TABLE accounts ALTER kind TYPE {kind}"));
+            assert_eq!(told[0], "C ALTER TABLE", "{told:?}");
+            is_whole(sites, 60);
+        }
+    });
+    assert!(steps > 5, "{steps}");
+    is_whole(&mut sites, 60);
+    let shares = sites.rows("accounts");
+    assert!(
+        shares.iter().sum::<usize>() == 60 && shares.iter().all(|rows| *rows > 0),
+        "{shares:?}"
+    );
+}

@@ -336,6 +336,19 @@ impl Session {
                 max_rows: 0,
             });
         }
+        // Its client was told what columns it has before it was run again; a text would tell them once more, as of another result.
+        let is_told = |plan: &Plan| current.origin == Origin::Script && !current.describe && plan.returns_rows();
+        if matches!(&current.statement, Statement::Planned(plan) if is_told(plan)) {
+            return Ok(Run::Prepared {
+                sql: current.sql.to_string(),
+                types: Vec::new(),
+                values: Vec::new(),
+                columns: columns_of(&current.statement),
+                formats: current.formats.clone(),
+                portal: String::new(),
+                max_rows: 0,
+            });
+        }
         let (Statement::Planned(plan), Origin::Portal(name)) = (&current.statement, &current.origin) else {
             return Ok(match current.anew {
                 // Its data has begun to come.

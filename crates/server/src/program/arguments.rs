@@ -66,7 +66,7 @@ pub(super) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum GridCommand {
-    /// The nodes, how the node that is asked stands with them, and on which of them tables lie
+    /// The nodes, how the node that is asked stands with them, what their stages do, and on which nodes tables lie
     Status {
         #[command(flatten)]
         server: GridServer,

@@ -325,24 +325,17 @@ impl Session {
             }
             Statement::Empty | Statement::Elsewhere => false,
         };
-        if is_prepared {
-            return Ok(Run::Prepared {
-                sql: current.sql.to_string(),
-                types: parameter_types(&current.statement),
-                values: current.parameters.to_vec(),
-                columns: columns_of(&current.statement),
-                formats: current.formats.clone(),
-                portal: String::new(),
-                max_rows: 0,
-            });
-        }
-        // Its client was told what columns it has before it was run again; a text would tell them once more, as of another result.
+        // Its client was told what columns it has before it was run again; a text would tell them once more, as of another result. What its
+        // parameters stand for is in its text.
         let is_told = |plan: &Plan| current.origin == Origin::Script && !current.describe && plan.returns_rows();
-        if matches!(&current.statement, Statement::Planned(plan) if is_told(plan)) {
+        let is_told = !is_prepared && matches!(&current.statement, Statement::Planned(plan) if is_told(plan));
+        if is_prepared || is_told {
+            let parameters = || (parameter_types(&current.statement), current.parameters.to_vec());
+            let (types, values) = if is_told { Default::default() } else { parameters() };
             return Ok(Run::Prepared {
                 sql: current.sql.to_string(),
-                types: Vec::new(),
-                values: Vec::new(),
+                types,
+                values,
                 columns: columns_of(&current.statement),
                 formats: current.formats.clone(),
                 portal: String::new(),

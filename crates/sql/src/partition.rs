@@ -123,6 +123,12 @@ impl SchemaChanges {
         owner.filter(|owner| *owner != transaction)
     }
 
+    /// Whether all nodes are committing the new catalog of this transaction.
+    pub fn is_committing_of(&self, transaction: TransactionId) -> bool {
+        let owner = self.committing.as_ref().map(|committing| committing.owner);
+        owner == Some(transaction)
+    }
+
     /// Whether all nodes are committing a new catalog of whomever.
     pub(crate) fn is_committing(&self) -> bool {
         self.committing.is_some()

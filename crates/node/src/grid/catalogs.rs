@@ -9,10 +9,10 @@ use super::state::GridState;
 use crate::attached::{all_of, changed_tables, leave, tables, with_newer};
 use crate::checkpoint::with_attached;
 use crate::node::Shared;
-use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp};
+use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp, TransactionId};
 use rubato_grid::agreement::AgreementMessage;
 use rubato_grid::catalogs::CatalogMessage;
-use rubato_protocol::grid::{Body, Message, Reply, TimestampStage};
+use rubato_protocol::grid::{Body, ClientEvent, Ending, Message, Reply, TimestampStage, Told};
 use rubato_protocol::{CommitRecord, EndedDefinition};
 use rubato_sql::databases::{DatabaseId, Databases, Heard};
 use rubato_sql::partition::{Attachment, Partition};
@@ -41,6 +41,8 @@ pub(super) struct Catalogs {
     wish_is_due: bool,
     /// Answers wait while something is not agreed on, or not known to the nodes that are heard of.
     held: Arc<AtomicBool>,
+    /// The definition that all nodes have agreed to commit, until it is carried out here: there is a version to tell of only then.
+    decided: Option<TransactionId>,
     known: BTreeMap<NodeId, u64>,
     held_rounds: u32,
     /// Another node's: the version that it has, until when others may have begun without it, and the version that there is at least.
@@ -73,6 +75,7 @@ impl Catalogs {
             is_telling: false,
             wish_is_due: false,
             held,
+            decided: None,
             known: BTreeMap::new(),
             held_rounds: 0,
             version: heard.map_or(0, |heard| heard.version),
@@ -202,10 +205,26 @@ impl GridState {
                 }
             }
         }
-        let is_held = self.catalogs.held.load(Ordering::Acquire);
+        let is_held = self.catalogs.held.load(Ordering::Acquire) && self.catalogs.decided.is_none();
         if is_held && (self.is_known_everywhere(version) || self.catalogs.held_rounds > PATIENCE_ROUNDS) {
             shared.release_answers();
             self.ask_for_ticks_again();
+        }
+    }
+
+    /// The keeper: answers are held from the decision to commit a definition on. It is carried out when the log says that it is decided,
+    /// and that is when the session that has made it may answer, too: whichever of the two comes first.
+    pub(super) fn hold_for_decided(&mut self, events: &[ClientEvent], partition: &Partition) {
+        if !self.holds_for_others.load(Ordering::Acquire) {
+            return;
+        }
+        for event in events {
+            let committed = matches!(event.told, Told::Ended(Ending::Committed(_)));
+            let transaction = self.far.transaction_of(event.transaction).filter(|_| committed);
+            if let Some(transaction) = transaction.filter(|own| partition.schema_changes.is_committing_of(*own)) {
+                self.catalogs.decided = Some(transaction);
+                self.catalogs.held.store(true, Ordering::Release);
+            }
         }
     }
 
@@ -419,6 +438,7 @@ impl GridState {
             definition,
         } = ended;
         let committing = partition.schema_changes.take_committing(*transaction);
+        self.catalogs.decided.take_if(|decided| decided == transaction);
         let attached = definition.attachment.as_deref().map(Attachment::decode);
         if let Some(outcomes) = attached.and_then(|own| own.ok()?.outcomes) {
             let appended = Lsn(shared.forcer.appended_lsn().0);

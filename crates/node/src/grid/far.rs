@@ -55,6 +55,12 @@ impl FarSessions {
         self.by_transaction.get(&global).copied()
     }
 
+    /// What that session has done on this node.
+    pub(super) fn transaction_of(&self, global: GlobalId) -> Option<TransactionId> {
+        let own = self.by_session.get(&self.session_of(global)?);
+        own.map(|own| own.transaction)
+    }
+
     /// Something that the session hears of with the next thing that it is told.
     pub(super) fn note(&mut self, session: SessionId, told: FarTold) {
         if let Some(own) = self.by_session.get_mut(&session) {

@@ -349,6 +349,7 @@ impl GridState {
             }
         }
         let events = self.coordinator.poll_events();
+        self.hold_for_decided(&events, partition);
         let events = self.far.on_events(events);
         self.clients.on_events(events, &mut self.told);
         // Rule T-5: what is asked from now on is no word for a term that has ended here.

@@ -148,6 +148,42 @@ fn an_operation_of_who_knows_newer_catalogs_waits_until_they_are_there() {
     assert_eq!(ask_at(1, &mut sites, "SELECT count(*) FROM t")[1], "D 100");
 }
 
+#[test]
+fn who_changed_a_table_on_several_nodes_is_not_answered_before_others_know() {
+    let mut sites = followed();
+    ask(
+        &mut sites,
+        "CREATE TABLE t (id int PRIMARY KEY, v int) WITH (spread = true)",
+    );
+    sites[0].send("ALTER TABLE t DROP COLUMN v");
+    let mut said = Vec::new();
+    for _ in 0..300 {
+        // The log is forced for the decision, and the session is there before whoever has the definition carried out.
+        let forced = sites[0].node.force().expect("forced");
+        sites[0].turn();
+        said.extend(sites[0].said());
+        if !said.is_empty() {
+            assert_eq!(sites[0].worker.forced_lsn(), Lsn(0), "others are to know first");
+        }
+        sites[0].node.on_forced(forced);
+        sites[1].settle();
+        for (from, to) in [(0, 1), (1, 0)] {
+            for (_, message) in sites[from].node.poll_outgoing() {
+                if !matches!(message, GridMessage::Catalog(_)) {
+                    sites[to].node.on_message(NodeId(from as u32), message);
+                }
+            }
+        }
+        sites[1].turn();
+    }
+    assert_eq!(said, ["C ALTER TABLE", "Z I"]);
+    for round in 0..40 {
+        sites[0].node.on_timer(clock_us() + round * 1_000_000);
+        sites[0].settle();
+    }
+    assert!(sites[0].worker.forced_lsn() > Lsn(0), "but not for ever");
+}
+
 /// The session of the second node is answered, once it has a tick.
 fn come_to_an_end(sites: &mut [Site; 2]) {
     for _ in 0..20 {

@@ -155,6 +155,12 @@ fn nodes(connection: &mut Connection) -> Result<BTreeSet<u32>, String> {
     }
 }
 
+/// Whether there is a database of this name still.
+fn is_database(connection: &mut Connection, name: &str) -> Result<bool, String> {
+    let found = connection.rows(&format!("SELECT 1 FROM pg_database WHERE datname = {}", literal(name)));
+    found.map(|rows| !rows.is_empty()).map_err(|wrong| wrong.to_string())
+}
+
 struct Mover {
     nodes: BTreeSet<u32>,
     rows_a_second: u64,
@@ -175,7 +181,11 @@ impl Mover {
         let databases = "SELECT datname FROM pg_database WHERE datallowconn \
                          ORDER BY datname <> current_database(), datname";
         for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
-            let mut connection = Connection::open(url, Some(database.text(0)))?;
+            let opened = Connection::open(url, Some(database.text(0)));
+            if opened.is_err() && !is_database(connection, database.text(0))? {
+                continue;
+            }
+            let mut connection = opened?;
             let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
             for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
                 self.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
@@ -269,8 +279,9 @@ impl Mover {
 impl Asked {
     /// Whether it may be different if it is tried again.
     fn passes(&self) -> bool {
-        // Conflicts, deadlocks, a table that somebody else has to himself, a node that cannot be reached.
-        ["40001", "40P01", "55P03", "55006", "57P03"].contains(&self.code())
+        // Conflicts, deadlocks, a table that somebody else has to himself, a node that cannot be reached; and a table that is no more, of
+        // which nothing is said any longer.
+        ["40001", "40P01", "55P03", "55006", "57P03", "42P01", "3F000"].contains(&self.code())
     }
 }
 

@@ -225,3 +225,22 @@ fn the_status_shows_the_stages_of_all_nodes_and_of_those_that_are_left() {
         said.contains("| down") && stage(&said, 2) && !stage(&said, 0) && said.contains("57P03")
     });
 }
+
+#[test]
+fn what_is_dropped_while_a_node_is_drained_is_no_hindrance() {
+    let grid = Grid::new(2);
+    let nodes: Vec<Node> = (0..2).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    let made = "CREATE TABLE goes (id int PRIMARY KEY); INSERT INTO goes SELECT n FROM generate_series(1, 2000) n;
+        CREATE TABLE stays (id int PRIMARY KEY); INSERT INTO stays VALUES (1)";
+    assert!(ask(&nodes[0], made).contains(&"done INSERT 0 1".to_owned()));
+    let moving = "SELECT count(*) FROM rubato.moves WHERE relation = 'goes' AND state <> 'rests'";
+    let (succeeded, said) = std::thread::scope(|scope| {
+        // Slowly: it waits between looking at a table and going on with it for most of the time.
+        let drained = scope.spawn(|| grid.manage(&nodes[0], &["drain", "1", "--rows-per-second", "50"]));
+        eventually("the table moves", || rows(&nodes[0], moving) == ["row 1"]);
+        assert_eq!(ask(&nodes[0], "DROP TABLE goes")[0], "done DROP TABLE");
+        drained.join().unwrap()
+    });
+    assert!(succeeded && said.contains("all tables lie on the nodes 0"), "{said}");
+}

@@ -1,6 +1,7 @@
 //! Rows that come to be while a statement waits for what it has had done elsewhere.
 
 use super::*;
+use crate::world::pass;
 
 /// Hands over what a node says, but for what is kept back.
 fn say(sites: &mut [Site; 2], from: usize, kept: &mut Vec<GridMessage>, keeps: bool) {
@@ -120,6 +121,62 @@ fn who_waits_for_a_change_of_a_table_does_not_write_to_it_as_it_was() {
         for way in [(0, 101), (0, 102), (1, 101), (1, 102)] {
             let steps = (0..).take_while(|rounds| write_within(change, *rounds, way)).count();
             assert!(steps > 3, "{change:?}: {steps}");
+        }
+    }
+}
+
+/// More than a move of a small table has.
+const STEPS: usize = 12;
+
+/// A block's row is changed and shown while its table comes to lie elsewhere: the block begins behind so many rounds of that, and shows its
+/// row behind more of them.
+fn show_within(change: &str, (begins, rounds): (usize, usize), (writer, id): (usize, i32)) {
+    let mut sites = followed();
+    let made = "CREATE TABLE t (id int PRIMARY KEY, v int) WITH (spread = true)";
+    assert_eq!(ask_at(0, &mut sites, made).len(), 2);
+    // One step of the move after the other, until it has ended.
+    let mut steps = 0;
+    let mut go_on = |sites: &mut [Site; 2], rounds: usize| {
+        for _ in 0..rounds {
+            if sites[1 - writer].idle.is_some() && steps < STEPS {
+                pass(60_000);
+                sites.iter().for_each(|site| site.node.on_timer(clock_us()));
+                sites[1 - writer].send(change);
+                steps += 1;
+            }
+            round(sites);
+        }
+    };
+    go_on(&mut sites, begins);
+    sites[writer].send(&format!("BEGIN; INSERT INTO t VALUES ({id}, 1)"));
+    go_on(&mut sites, rounds);
+    let context = format!("{change}: {id} from node {writer} behind {begins} and {rounds} rounds");
+    rest(&mut sites, writer, &context);
+    let begun = sites[writer].said();
+    sites[writer].send(&format!("UPDATE t SET v = v + 1 WHERE id = {id} RETURNING v"));
+    rest(&mut sites, writer, &context);
+    let told = sites[writer].said();
+    let is_whole = told == ["T 1", "D 2", "C UPDATE 1", "Z T"];
+    assert!(
+        is_whole || has_failed(&begun) || has_failed(&told),
+        "{context}: {told:?}"
+    );
+    ask_at(writer, &mut sites, "COMMIT");
+    rest(&mut sites, 1 - writer, &context);
+}
+
+#[test]
+fn columns_are_told_once_wherever_a_block_is_run_again() {
+    for change in [
+        "ALTER TABLE t SET (spread_nodes = '0')",
+        "ALTER TABLE t SET (spread_nodes = '1')",
+    ] {
+        for way in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+            for begins in (0..36).step_by(2) {
+                for rounds in [5, 8, 12] {
+                    show_within(change, (begins, rounds), way);
+                }
+            }
         }
     }
 }

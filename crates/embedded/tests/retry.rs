@@ -154,6 +154,91 @@ fn the_server_tries_again_until_the_client_has_seen_something() {
     assert_eq!(values(&mut admin, "select w from t where id = 2"), [Value::Int4(20)]);
 }
 
+/// Rules B-1 and B-2 where the block has savepoints, settings and locks of its session.
+#[test]
+fn savepoints_are_set_again_with_their_block() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (database, mut admin) = opened(&place);
+    let aborts = || database.node().figures().protocol.aborts.iter().sum::<u64>();
+    let before = aborts();
+    let with_savepoints = [
+        "set local extra_float_digits = 2",
+        "savepoint a",
+        "insert into seen select 1, count(*) from t where v > 50",
+        "savepoint b",
+        "update t set w = 5 where id = 2",
+        "select w from t where id = 2",
+        "rollback to b",
+        "select w from t where id = 2",
+        "release b",
+        "show extra_float_digits",
+        "savepoint c",
+        "insert into seen values (2, 2)",
+    ];
+    overtaken(&database, &mut admin, &with_savepoints).expect("tried again");
+    assert!(aborts() > before, "there was something to try again");
+    assert_eq!(
+        values(&mut admin, "select sum(n), count(*) from seen")[1],
+        Value::Int8(2)
+    );
+    assert_eq!(values(&mut admin, "select n from seen where id = 1"), [Value::Int8(1)]);
+    assert_eq!(values(&mut admin, "select w from t where id = 2"), [Value::Int4(0)]);
+    assert_eq!(values(&mut admin, "select v from t where id = 1"), [Value::Int4(101)]);
+
+    // What was done since a savepoint goes back with it, although the savepoint was set anew after it.
+    run(&mut admin, &["update t set v = 1 where id = 1", "truncate seen"]);
+    let mut session = database.session().expect("a session");
+    run(
+        &mut session,
+        &["begin", "insert into seen select 1, count(*) from t where v > 50"],
+    );
+    run(&mut session, &["savepoint a", "select pg_advisory_xact_lock(7)"]);
+    let before = aborts();
+    run(&mut admin, &["update t set v = 100 where id = 1"]);
+    run(
+        &mut session,
+        &["insert into seen values (3, 3)", "update t set v = v + 1 where id = 1"],
+    );
+    let is_free = "select pg_try_advisory_xact_lock(7)";
+    assert_eq!(values(&mut admin, is_free), [Value::Bool(false)]);
+    run(&mut session, &["rollback to a"]);
+    assert_eq!(values(&mut admin, is_free), [Value::Bool(true)]);
+    run(&mut session, &["commit"]);
+    assert!(aborts() > before, "there was something to try again");
+    assert_eq!(values(&mut admin, "select n from seen"), [Value::Int8(1)]);
+
+    // One that does not come out the same has no savepoint left to go on from.
+    for shown in [
+        "select count(*) from t where v > 50",
+        "update t set w = w + 1 where v > 50",
+    ] {
+        run(&mut admin, &["update t set v = 1 where id = 1", "truncate seen"]);
+        let mut session = database.session().expect("a session");
+        let read = "insert into seen select 1, count(*) from t where v > 50";
+        run(&mut session, &["begin", "savepoint a", shown, "savepoint b", read]);
+        run(&mut admin, &["update t set v = 100 where id = 1"]);
+        for sql in ["select v from t where id = 1 for update", "rollback to b", "rollback to a"] {
+            let error = session.execute(sql).expect_err(sql);
+            assert_eq!(error.code().as_str(), "40001", "{sql}: {error}");
+        }
+        run(&mut session, &["rollback"]);
+        assert_eq!(values(&mut admin, "select count(*) from seen"), [Value::Int8(0)]);
+        let error = session.execute("rollback to a").expect_err("no block");
+        assert_eq!(error.code().as_str(), "25P01");
+    }
+
+    // What ran under settings that are others now is not run again.
+    for setting in [
+        "set timezone = 'Asia/Tokyo'",
+        "select set_config('timezone', 'Asia/Tokyo', true)",
+    ] {
+        run(&mut admin, &["update t set v = 1 where id = 1", "truncate seen"]);
+        let read = "insert into seen select 1, count(*) from t where v > 50";
+        let error = overtaken(&database, &mut admin, &[read, setting]).expect_err("told");
+        assert_eq!(error.code().as_str(), "40001", "{setting}");
+    }
+}
+
 /// Rule V-2, of storage: who has read a table before it was replaced cannot stand behind those who have changed it since.
 #[test]
 fn what_was_read_of_a_table_that_was_replaced_holds_no_more() {

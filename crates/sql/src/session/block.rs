@@ -83,11 +83,17 @@ pub(super) struct NamedSavepoint {
     dropped_storage: usize,
     restarted: usize,
     derived: usize,
+    deferred: DeferredMark,
+    channels: usize,
+    pub(super) session: SessionMark,
+}
+
+/// What a savepoint marks of the session, which is not undone where a block is run again.
+#[derive(Clone, Copy)]
+pub(super) struct SessionMark {
     advisory: u64,
     settings: usize,
     portals: u64,
-    deferred: DeferredMark,
-    channels: usize,
 }
 
 impl Session {
@@ -371,6 +377,13 @@ impl Session {
         }
     }
 
+    /// The block that was being run again has failed: some of its statements are not undone and others are, so that it has no savepoint any
+    /// more to go back to.
+    pub(super) fn lose_block(&mut self, why: &Error, partition: &mut Partition) {
+        self.roll_back(partition);
+        self.lost = Some(why.clone());
+    }
+
     /// The transaction has ended: portals, LOCAL settings and modes end with it.
     pub(super) fn end_block(&mut self, committed: bool, responder: &mut dyn Responder) {
         if committed {
@@ -384,6 +397,7 @@ impl Session {
         self.begins_later = false;
         self.modes = Default::default();
         self.replay.forget();
+        self.lost = None;
         let reports = self.settings.end_transaction(committed);
         self.after_settings(reports, responder);
     }
@@ -420,13 +434,14 @@ impl Session {
             dropped_storage: transaction.dropped_storage.len(),
             restarted: transaction.restarted.len(),
             derived: transaction.derived.len(),
-            advisory: partition.advisory.mark(),
-            settings: self.settings.mark(),
-            portals: self.portals.mark(),
             deferred: transaction.deferred.mark(),
             channels: self.channels.actions().len(),
+            session: SessionMark {
+                advisory: partition.advisory.mark(),
+                settings: self.settings.mark(),
+                portals: self.portals.mark(),
+            },
         });
-        self.replay.forget();
         Ok(())
     }
 
@@ -461,10 +476,10 @@ impl Session {
             transaction.derived.truncate(savepoint.derived);
             transaction.deferred.go_back(&savepoint.deferred);
             self.channels.truncate(savepoint.channels);
-            partition.advisory.roll_back_to(self.id, savepoint.advisory);
+            partition.advisory.roll_back_to(self.id, savepoint.session.advisory);
             let current = self.current.as_ref().and_then(super::Current::portal);
-            self.portals.close_since(savepoint.portals, current);
-            let reports = self.settings.roll_back_to(savepoint.settings);
+            self.portals.close_since(savepoint.session.portals, current);
+            let reports = self.settings.roll_back_to(savepoint.session.settings);
             self.after_settings(reports, responder);
         }
         self.take_tails_back(partition);
@@ -492,11 +507,12 @@ impl Session {
                 .iter()
                 .rposition(|savepoint| savepoint.name == name)
         });
-        found.ok_or_else(|| {
-            Error::new(
+        found.ok_or_else(|| match &self.lost {
+            Some(why) => why.clone(),
+            None => Error::new(
                 SqlState::INVALID_SAVEPOINT_SPECIFICATION,
                 format!("savepoint \"{name}\" does not exist"),
-            )
+            ),
         })
     }
 

@@ -26,8 +26,9 @@ impl Session {
         } else if current.origin == Origin::Replay {
             return self.next_of_replay(partition, responder);
         } else {
-            if !self.keep_for_replay(responder) && self.block == Block::Explicit && self.replay.is_kept_and_empty() {
-                self.begin_later(partition);
+            match self.depends_on_no_row() && self.block == Block::Explicit && self.replay.is_kept_and_empty() {
+                true => self.begin_later(partition),
+                false => self.keep_for_replay(responder),
             }
             // Inside an implicit block the answer may go out before Sync commits, but not before what it read is durable.
             if self.block == Block::Implicit {
@@ -81,13 +82,12 @@ impl Session {
                 self.undo(partition);
                 Next::To(StageKind::Transaction)
             }
+            _ if current.origin == Origin::Replay => self.replay_block(None, partition, responder),
             _ => {
-                if current.origin != Origin::Replay {
-                    responder.truncate(current.mark);
-                    reset(current);
-                    self.after_replay = self.current.take();
-                }
-                self.start_replay(partition, responder)
+                responder.truncate(current.mark);
+                reset(current);
+                let under_way = self.current.take();
+                self.replay_block(under_way, partition, responder)
             }
         }
     }
@@ -126,8 +126,8 @@ impl Session {
             Some(mut current) if is_unseen && !current.streamed && current.fetch.is_none() => {
                 responder.truncate(current.mark);
                 (current.rows, current.cursor) = (0, None);
-                self.after_replay = Some(current);
-                self.start_replay(partition, responder)
+                let under_way = Some(current).filter(|current| current.origin != Origin::Replay);
+                self.replay_block(under_way, partition, responder)
             }
             current => {
                 self.current = current;

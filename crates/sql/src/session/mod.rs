@@ -300,6 +300,8 @@ pub struct Session {
     tick_ticket: Option<u64>,
     /// The statement that was under way when a replay began.
     after_replay: Option<Current>,
+    /// Why the block, which has failed, has lost its savepoints.
+    lost: Option<Error>,
     deadline_us: Option<i64>,
     waits_for_reader: bool,
     /// Since when the commit at the end of a script or at Sync waits.
@@ -361,6 +363,7 @@ impl Session {
             portals_away: 0,
             tick_ticket: None,
             after_replay: None,
+            lost: None,
             deadline_us: None,
             waits_for_reader: false,
             commit_waits_since_us: None,
@@ -659,7 +662,7 @@ impl Session {
         self.give_up_schema_change(partition);
         self.deadline_us = None;
         self.commit_waits_since_us = None;
-        self.after_replay = None;
+        let was_replaying = self.after_replay.take().is_some();
         self.tick_ticket = None;
         self.retries = 0;
         if let Some(cancelled) = self.cancelled.take()
@@ -677,6 +680,9 @@ impl Session {
             self.end_block(false, responder);
         } else {
             self.fail_transaction(partition, responder);
+        }
+        if was_replaying && self.block == Block::Failed {
+            self.lose_block(&error, partition);
         }
         responder.error(&error);
         if self.in_script {

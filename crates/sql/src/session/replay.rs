@@ -1,5 +1,6 @@
 //! Blocks that are run again (rules B-1 and B-2): what is kept of their statements, and whether they come out as the client was told.
 
+use super::block::SessionMark;
 use super::finish::reads_no_row;
 use super::{Block, Current, Next, Origin, Session};
 use crate::client::{Formats, Responder};
@@ -42,6 +43,8 @@ pub(super) struct Replay {
     statements: Vec<Replayed>,
     /// Which of them is run again.
     at: usize,
+    /// What the savepoints there were when that began marked of the session.
+    marks: Vec<SessionMark>,
 }
 
 impl Replay {
@@ -75,22 +78,23 @@ impl Replay {
 }
 
 impl Session {
-    /// Keeps the statement to be run again with its block, with what the client has learnt of it. False if it depends on nothing that could
-    /// change.
-    pub(super) fn keep_for_replay(&mut self, responder: &dyn Responder) -> bool {
+    /// Keeps the statement to be run again with its block, with what the client has learnt of it.
+    pub(super) fn keep_for_replay(&mut self, responder: &dyn Responder) {
         let Some(current) = self.current.as_ref().filter(|_| self.replay.is_kept) else {
-            return true;
+            return;
         };
-        // What depends on no row is as true after the block was run again: the id of the transaction above all, which it keeps.
-        if depends_on_no_row(&current.statement) {
-            return current.max_rows != usize::MAX;
-        }
         let parameter_bytes: usize = current.parameters.iter().map(Value::heap_bytes).sum();
         let fits =
             self.replay.statements.len() < REPLAY_STATEMENTS_MAX && parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX;
-        let Some(shown) = shown(current, responder).filter(|_| fits && self.block == Block::Explicit) else {
-            self.replay.forget();
-            return true;
+        let shown = match part_of(&current.statement) {
+            Part::Nothing => return,
+            // What follows of it is not undone. All that has run has run under the settings there are, or there is nothing to compare.
+            Part::Settings if self.replay.statements.is_empty() => return,
+            Part::Settings => None,
+            Part::Rows => shown(current, responder).filter(|_| fits && self.block == Block::Explicit),
+        };
+        let Some(shown) = shown else {
+            return self.replay.forget();
         };
         self.replay.statements.push(Replayed {
             statement: current.statement.clone(),
@@ -102,11 +106,32 @@ impl Session {
             tag: current.tag.as_deref().unwrap_or_default().into(),
             shown,
         });
-        true
+    }
+
+    /// Whether the statement under way reads no row, and so is as true after its block was run again: the id of the transaction above all,
+    /// which it keeps.
+    pub(super) fn depends_on_no_row(&self) -> bool {
+        let whole = self.current.as_ref().filter(|current| current.max_rows == usize::MAX);
+        whole.is_some_and(|current| !matches!(part_of(&current.statement), Part::Rows))
+    }
+
+    /// Undoes what the block has done, and runs it again up to the statement that is under way: `None` if one that is run again was.
+    pub(super) fn replay_block(
+        &mut self,
+        under_way: Option<Current>,
+        partition: &mut Partition,
+        responder: &dyn Responder,
+    ) -> Next {
+        if under_way.is_some() {
+            let savepoints = self.transaction.iter().flat_map(|open| &open.savepoints);
+            self.replay.marks = savepoints.map(|savepoint| savepoint.session).collect();
+            self.after_replay = under_way;
+        }
+        self.start_replay(partition, responder)
     }
 
     /// Undoes what the block has done, and runs it again.
-    pub(super) fn start_replay(&mut self, partition: &mut Partition, responder: &dyn Responder) -> Next {
+    fn start_replay(&mut self, partition: &mut Partition, responder: &dyn Responder) -> Next {
         self.undo(partition);
         self.replay.at = 0;
         self.start_replay_statement(responder)
@@ -144,11 +169,20 @@ impl Session {
             }
             None => {
                 self.current = self.after_replay.take();
+                self.put_marks_back();
                 // What was fetched for it has been forgotten for what was run again.
                 self.current.iter_mut().for_each(|current| current.numbers = None);
             }
         }
         Next::To(StageKind::Transaction)
+    }
+
+    /// Savepoints that were set again mark what they did before: what was changed since is still to go back with them.
+    fn put_marks_back(&mut self) {
+        let savepoints = self.transaction.iter_mut().flat_map(|open| &mut open.savepoints);
+        for (savepoint, mark) in savepoints.zip(self.replay.marks.drain(..)) {
+            savepoint.session = mark;
+        }
     }
 
     /// Whether the statement under way is run again, and nobody hears its answers.
@@ -167,6 +201,10 @@ impl Session {
             return self.comes_out_otherwise(partition, responder);
         }
         responder.truncate(current.mark);
+        let statement = current.statement.clone();
+        if self.away.is_some() {
+            self.follow_savepoint(&statement);
+        }
         self.replay.at += 1;
         self.start_replay_statement(responder)
     }
@@ -188,19 +226,37 @@ impl Session {
     }
 }
 
-/// Whether the statement is a SELECT without FROM that has no queries, which may read rows, in its expressions either, and tells nothing on
-/// channels, which is undone with its block.
-fn depends_on_no_row(statement: &Statement) -> bool {
-    let Statement::Planned(plan) = statement else {
-        return false;
-    };
-    reads_no_row(statement) && plan.subqueries.queries.is_empty() && !tells(plan)
+/// What a statement means for those that are run again with its block.
+enum Part {
+    /// Nothing: a SELECT without FROM that has no queries, which may read rows, in its expressions either, or what is about words of the
+    /// session.
+    Nothing,
+    /// It sets what others run under. A block that is undone keeps its settings.
+    Settings,
+    /// It is run again.
+    Rows,
 }
 
-fn tells(plan: &Plan) -> bool {
+fn part_of(statement: &Statement) -> Part {
+    match statement {
+        Statement::Planned(plan) if !reads_no_row(statement) || !plan.subqueries.queries.is_empty() => Part::Rows,
+        // What it tells on channels is undone with its block.
+        Statement::Planned(plan) if calls(plan, "pg_notify") => Part::Rows,
+        Statement::Planned(plan) if calls(plan, "set_config") => Part::Settings,
+        Statement::Planned(_) => Part::Nothing,
+        Statement::Utility(utility) => match **utility {
+            Utility::Show(_) | Utility::Prepare { .. } | Utility::Deallocate(_) => Part::Nothing,
+            Utility::Set { .. } | Utility::Reset(_) | Utility::SetTransaction { .. } => Part::Settings,
+            _ => Part::Rows,
+        },
+        Statement::Empty | Statement::Elsewhere => Part::Rows,
+    }
+}
+
+fn calls(plan: &Plan, name: &str) -> bool {
     let mut found = false;
     plan.body.for_each_expression(&mut |expr| {
-        expr.walk(&mut |node| found |= matches!(node, Expr::Call { function, .. } if function.name() == "pg_notify"));
+        expr.walk(&mut |node| found |= matches!(node, Expr::Call { function, .. } if function.name() == name));
     });
     found
 }
@@ -210,8 +266,8 @@ fn tells(plan: &Plan) -> bool {
 fn shown(current: &Current, responder: &dyn Responder) -> Option<Option<u64>> {
     let plan = match &current.statement {
         Statement::Planned(plan) => plan,
-        Statement::Utility(utility) if matches!(**utility, Utility::SetConstraints { .. }) => return Some(None),
-        _ => return None,
+        Statement::Utility(utility) => return is_repeatable(utility).then_some(None),
+        Statement::Empty | Statement::Elsewhere => return None,
     };
     if plan.output.is_empty() {
         return (!plan.read_only).then_some(None);
@@ -224,4 +280,18 @@ fn shown(current: &Current, responder: &dyn Responder) -> Option<Option<u64>> {
         return None;
     }
     responder.rows_digest(current.mark).map(Some)
+}
+
+/// Utilities that do the same when they are run again, and show no rows.
+fn is_repeatable(utility: &Utility) -> bool {
+    matches!(
+        utility,
+        Utility::SetConstraints { .. }
+            | Utility::Savepoint(_)
+            | Utility::Release(_)
+            | Utility::RollbackTo(_)
+            | Utility::Listen(_)
+            | Utility::Unlisten(_)
+            | Utility::Notify { .. }
+    )
 }

@@ -217,7 +217,11 @@ fn savepoints_are_set_again_with_their_block() {
         let read = "insert into seen select 1, count(*) from t where v > 50";
         run(&mut session, &["begin", "savepoint a", shown, "savepoint b", read]);
         run(&mut admin, &["update t set v = 100 where id = 1"]);
-        for sql in ["select v from t where id = 1 for update", "rollback to b", "rollback to a"] {
+        for sql in [
+            "select v from t where id = 1 for update",
+            "rollback to b",
+            "rollback to a",
+        ] {
             let error = session.execute(sql).expect_err(sql);
             assert_eq!(error.code().as_str(), "40001", "{sql}: {error}");
         }

@@ -5,6 +5,7 @@
 
 use super::environment::handed_over;
 use super::finish::reads_no_row;
+use super::follow::{MarksAway, goes_along, runs_anywhere};
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
 use crate::catalog::Catalog;
@@ -13,7 +14,7 @@ use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::route::{needs_rows_alone, numbers_called};
-use crate::statement::{Discarded, Statement, Utility};
+use crate::statement::{Statement, Utility};
 use rubato_base::{DataType, Error, NodeId, Result};
 use rubato_stages::StageKind;
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub(super) struct Away {
     pub(super) catalog: Option<Arc<Catalog>>,
     /// The queries of cursors that were declared there, and whether their rows are binary: clients ask here what rows they give.
     cursors: BTreeMap<String, (Statement, bool)>,
+    pub(super) marks: MarksAway,
 }
 
 impl Away {
@@ -59,6 +61,10 @@ impl Away {
             Utility::Close(None) => self.cursors.clear(),
             _ => {}
         }
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Where.
@@ -101,6 +107,9 @@ impl Session {
         let Some(away) = &self.away else {
             return self.run_at_keeper(partition, responder);
         };
+        if self.sets_its_own(partition) {
+            return Course::Here;
+        }
         if away.waits {
             return Course::Away(self.hear(partition, responder));
         }
@@ -121,6 +130,10 @@ impl Session {
 
     /// What is no plan runs on the node that has everything that there is once.
     fn run_at_keeper(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Course {
+        // It is rolled back to what is no more there.
+        if self.block == Block::Failed {
+            return Course::Here;
+        }
         match self.home_of_explained(partition) {
             Some(Home::Here) => return Course::Here,
             Some(Home::At(node)) => return Course::Away(self.send_away(node, partition, responder)),
@@ -231,6 +244,9 @@ impl Session {
         // What has begun here goes on here.
         if current.cursor.is_some() {
             return Ok(Place::Here);
+        }
+        if self.away.is_some() {
+            return Ok(Place::Nowhere);
         }
         let reaches_rows = self.transaction.as_ref().is_some_and(|open| open.far.is_some());
         if reaches_rows && needs_rows_alone(plan) {
@@ -392,13 +408,15 @@ impl Session {
         // One that was waited for here is not one to begin another transaction at: others commit meanwhile.
         self.tick_ticket = None;
         let before = self.away.take();
-        let (catalog, cursors) = before.map(|away| (away.catalog, away.cursors)).unwrap_or_default();
+        let kept = before.map(|away| (away.catalog, away.cursors, away.marks));
+        let (catalog, cursors, marks) = kept.unwrap_or_default();
         self.away = Some(Away {
             node,
             in_block,
             waits: true,
             catalog,
             cursors,
+            marks,
         });
         Ok(self.await_answer())
     }
@@ -511,7 +529,7 @@ impl Session {
                 }
                 self.end_record(partition, &tag);
                 if let Some(current) = self.current.take() {
-                    self.follow_savepoint(&current.statement);
+                    self.follow_savepoint(&current.statement, responder);
                     if let Some(away) = &mut self.away {
                         away.follow_cursors(&current.statement);
                     }
@@ -633,48 +651,6 @@ fn desk_of(partition: &Partition) -> Result<&Arc<dyn GridDesk>> {
 
 fn is_notify(statement: &Statement) -> bool {
     matches!(statement, Statement::Utility(utility) if matches!(**utility, Utility::Notify { .. }))
-}
-
-/// Whether a utility is about the transaction and its rows, which can be reached from everywhere.
-fn runs_anywhere(utility: &Utility) -> bool {
-    matches!(
-        utility,
-        Utility::Savepoint(_)
-            | Utility::Release(_)
-            | Utility::RollbackTo(_)
-            | Utility::SetConstraints { .. }
-            | Utility::Declare { .. }
-            | Utility::Fetch { .. }
-            | Utility::Close(_)
-            | Utility::Explain { .. }
-            | Utility::LockTable
-            | Utility::Notify { .. }
-    )
-}
-
-/// Whether a statement belongs to the transaction, and so runs where that runs. The others are about the client's own words.
-fn goes_along(statement: &Statement) -> bool {
-    let Statement::Utility(utility) = statement else {
-        return !matches!(statement, Statement::Empty);
-    };
-    !matches!(
-        **utility,
-        Utility::Begin(_)
-            | Utility::Commit { .. }
-            | Utility::Rollback { .. }
-            | Utility::SetTransaction { .. }
-            | Utility::Set { .. }
-            | Utility::Show(_)
-            | Utility::Reset(_)
-            | Utility::Prepare { .. }
-            | Utility::Execute { .. }
-            | Utility::Deallocate(_)
-            | Utility::Discard(Discarded::All | Discarded::Plans | Discarded::Sequences)
-            | Utility::Listen(_)
-            | Utility::Unlisten(_)
-            | Utility::Notify { .. }
-            | Utility::Checkpoint
-    )
 }
 
 /// Types of the columns of what is planned.

@@ -403,7 +403,7 @@ impl Session {
     }
 
     /// Settings were put back.
-    fn after_settings(&mut self, reports: Vec<(String, String)>, responder: &mut dyn Responder) {
+    pub(super) fn after_settings(&mut self, reports: Vec<(String, String)>, responder: &mut dyn Responder) {
         self.settings.shape(&mut self.text);
         for (name, value) in reports {
             if name == "application_name" {

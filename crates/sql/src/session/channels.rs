@@ -4,7 +4,6 @@ use super::{Block, Session};
 use crate::channels::{ChannelAction, Inbox, Teller};
 use crate::client::Responder;
 use crate::partition::Partition;
-use crate::statement::{Statement, Utility};
 use std::sync::Arc;
 
 /// The session's part of LISTEN and NOTIFY.
@@ -13,8 +12,6 @@ pub(super) struct SessionChannels {
     inbox: Arc<Inbox>,
     /// What its transaction does when it commits.
     actions: Vec<ChannelAction>,
-    /// Savepoints of a transaction that runs elsewhere, and how many actions there were.
-    marks_away: Vec<(String, usize)>,
 }
 
 impl SessionChannels {
@@ -32,9 +29,6 @@ impl SessionChannels {
 
     /// Forgets what was added since there were so many.
     pub(super) fn truncate(&mut self, count: usize) {
-        if count == 0 {
-            self.marks_away.clear();
-        }
         self.actions.truncate(count);
     }
 }
@@ -45,7 +39,6 @@ impl Session {
         if self.channels.actions.is_empty() {
             return;
         }
-        self.channels.marks_away.clear();
         let actions = std::mem::take(&mut self.channels.actions);
         let teller = Teller {
             session: self.id,
@@ -58,24 +51,6 @@ impl Session {
         let told = partition.channels.commit(teller, actions, self.durable_at);
         if let Some(desk) = partition.grid.as_ref().filter(|_| !told.is_empty()) {
             desk.tell(who, &told, self.durable_at);
-        }
-    }
-
-    /// A savepoint was set, or gone back to, where the transaction runs: what it tells goes back as well.
-    pub(super) fn follow_savepoint(&mut self, statement: &Statement) {
-        let Statement::Utility(utility) = statement else { return };
-        let told = self.channels.actions.len();
-        let marks = &mut self.channels.marks_away;
-        match &**utility {
-            Utility::Savepoint(name) => marks.push((name.clone(), told)),
-            Utility::RollbackTo(name) => {
-                if let Some(at) = marks.iter().rposition(|(own, _)| own == name) {
-                    let told = marks[at].1;
-                    marks.truncate(at + 1);
-                    self.channels.truncate(told);
-                }
-            }
-            _ => {}
         }
     }
 

@@ -30,6 +30,7 @@ impl Session {
                 true => self.begin_later(partition),
                 false => self.keep_for_replay(responder),
             }
+            self.end_what_set_its_own(partition);
             // Inside an implicit block the answer may go out before Sync commits, but not before what it read is durable.
             if self.block == Block::Implicit {
                 let lsn = self.read_depends_on(partition);

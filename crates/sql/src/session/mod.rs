@@ -37,6 +37,7 @@ mod explained;
 mod extended;
 mod far;
 mod finish;
+mod follow;
 mod kept_open;
 mod later;
 mod moves;
@@ -679,6 +680,7 @@ impl Session {
             self.roll_back(partition);
             self.end_block(false, responder);
         } else {
+            self.end_what_set_its_own(partition);
             self.fail_transaction(partition, responder);
         }
         if was_replaying && self.block == Block::Failed {

@@ -203,7 +203,7 @@ impl Session {
         responder.truncate(current.mark);
         let statement = current.statement.clone();
         if self.away.is_some() {
-            self.follow_savepoint(&statement);
+            self.follow_savepoint(&statement, responder);
         }
         self.replay.at += 1;
         self.start_replay_statement(responder)
@@ -235,6 +235,11 @@ enum Part {
     Settings,
     /// It is run again.
     Rows,
+}
+
+/// Whether a planned statement does no more than to set something of its session.
+pub(super) fn sets_only(statement: &Statement) -> bool {
+    matches!(statement, Statement::Planned(_)) && matches!(part_of(statement), Part::Settings)
 }
 
 fn part_of(statement: &Statement) -> Part {

@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn fine(told: &[String]) -> bool {
+pub(super) fn fine(told: &[String]) -> bool {
     told.iter().all(|line| !line.starts_with("E "))
 }
 
 /// A table that both nodes have rows of, and one with serial numbers.
-fn made() -> [Site; 2] {
+pub(super) fn made() -> [Site; 2] {
     let mut sites = followed();
     let made = "CREATE TABLE stock (id int PRIMARY KEY, v int);
                 INSERT INTO stock SELECT n, 10 FROM generate_series(1, 10) n;
@@ -288,31 +288,6 @@ fn a_block_that_has_shown_rows_moves_if_they_are_the_same_there() {
     assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
     assert_eq!(ask_at(0, &mut sites, "SELECT v FROM new")[1], "D 99");
     assert_eq!(ask_at(0, &mut sites, "SELECT v FROM stock WHERE id = 1")[1], "D 9");
-}
-
-#[test]
-fn a_block_moves_with_its_savepoints() {
-    let mut sites = made();
-    let begun = "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT v FROM stock WHERE id = 1; SAVEPOINT a; UPDATE stock SET v = 5 WHERE id = 2;
-                 ROLLBACK TO a; SAVEPOINT b; UPDATE stock SET v = v - 1 WHERE id = 1; NOTIFY told";
-    assert!(fine(&ask_at(1, &mut sites, begun)));
-    assert_eq!(
-        ask_at(1, &mut sites, "CREATE TABLE new AS SELECT sum(v) AS v FROM stock"),
-        ["C SELECT 1", "Z T"]
-    );
-    assert_eq!(ask_at(1, &mut sites, "SELECT v FROM new")[1], "D 99");
-    assert_eq!(ask_at(1, &mut sites, "SHOW lock_timeout")[1], "D 5s");
-    assert_eq!(ask_at(1, &mut sites, "ROLLBACK TO b"), ["C ROLLBACK", "Z T"]);
-    assert!(ask_at(1, &mut sites, "SELECT v FROM new")[0].starts_with("E 42P01"));
-    assert_eq!(ask_at(1, &mut sites, "ROLLBACK TO a"), ["C ROLLBACK", "Z T"]);
-    assert!(fine(&ask_at(
-        1,
-        &mut sites,
-        "UPDATE stock SET v = 3 WHERE id = 3; CREATE TABLE other (id int)"
-    )));
-    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
-    assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM stock")[1], "D 93");
-    assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM other")[1], "D 0");
 }
 
 #[test]

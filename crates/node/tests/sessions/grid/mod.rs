@@ -19,6 +19,7 @@ mod numbers;
 mod outcomes;
 mod pipelines;
 mod placement;
+mod savepoints;
 mod spread;
 mod ticks;
 

@@ -1,0 +1,93 @@
+//! Blocks with savepoints and settings that run on another node than their client's.
+
+use super::blocks::{fine, made};
+use super::*;
+
+#[test]
+fn a_block_moves_with_its_savepoints() {
+    let mut sites = made();
+    let begun = "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT v FROM stock WHERE id = 1; SAVEPOINT a; UPDATE stock SET v = 5 WHERE id = 2;
+                 ROLLBACK TO a; SAVEPOINT b; UPDATE stock SET v = v - 1 WHERE id = 1; NOTIFY told";
+    assert!(fine(&ask_at(1, &mut sites, begun)));
+    assert_eq!(
+        ask_at(1, &mut sites, "CREATE TABLE new AS SELECT sum(v) AS v FROM stock"),
+        ["C SELECT 1", "Z T"]
+    );
+    assert_eq!(ask_at(1, &mut sites, "SELECT v FROM new")[1], "D 99");
+    assert_eq!(ask_at(1, &mut sites, "SHOW lock_timeout")[1], "D 5s");
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK TO b"), ["C ROLLBACK", "Z T"]);
+    assert!(ask_at(1, &mut sites, "SELECT v FROM new")[0].starts_with("E 42P01"));
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK TO a"), ["C ROLLBACK", "Z T"]);
+    assert!(fine(&ask_at(
+        1,
+        &mut sites,
+        "UPDATE stock SET v = 3 WHERE id = 3; CREATE TABLE other (id int)"
+    )));
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM stock")[1], "D 93");
+    assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM other")[1], "D 0");
+}
+
+#[test]
+fn settings_of_a_block_that_runs_elsewhere_are_the_clients() {
+    let mut sites = made();
+    let shown =
+        |sites: &mut [Site; 2], name: &str| ask_at(1, sites, &format!("SELECT current_setting('{name}')"))[1].clone();
+    // It is on the keeper from here on.
+    assert!(fine(&ask_at(
+        1,
+        &mut sites,
+        "BEGIN; SAVEPOINT z; CREATE TABLE new (id int)"
+    )));
+    let set = |value: &str, is_local: bool| format!("SELECT set_config('a.b', '{value}', {is_local})");
+    assert_eq!(ask_at(1, &mut sites, &set("one", false))[1], "D one");
+    assert_eq!(
+        (shown(&mut sites, "a.b"), ask_at(1, &mut sites, "SHOW a.b")[1].clone()),
+        ("D one".into(), "D one".into())
+    );
+    assert!(fine(&ask_at(
+        1,
+        &mut sites,
+        "SAVEPOINT a; SAVEPOINT b; SET lock_timeout = '7s'; NOTIFY told"
+    )));
+    ask_at(1, &mut sites, &set("two", true));
+    assert_eq!(shown(&mut sites, "a.b"), "D two");
+    // Of the savepoint of that name that there is still.
+    assert!(fine(&ask_at(
+        1,
+        &mut sites,
+        "SAVEPOINT a; RELEASE a; ROLLBACK TO b; INSERT INTO new VALUES (1)"
+    )));
+    assert_eq!(
+        (shown(&mut sites, "a.b"), shown(&mut sites, "lock_timeout")),
+        ("D one".into(), "D 0".into())
+    );
+    let gone = ask_at(1, &mut sites, "SET lock_timeout = '8s'; ROLLBACK TO a; ROLLBACK TO b");
+    assert!(gone[2].starts_with("E 3B001"), "{gone:?}");
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK TO a"), ["C ROLLBACK", "Z T"]);
+    assert_eq!(shown(&mut sites, "lock_timeout"), "D 0");
+    // One that fails fails the block, and not what there is to go back to.
+    let told = ask_at(1, &mut sites, "SELECT set_config('lock_timeout', 'no time', false)");
+    assert!(told.iter().any(|line| line.starts_with("E 22023")), "{told:?}");
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK TO a"), ["C ROLLBACK", "Z T"]);
+    ask_at(1, &mut sites, &set("three", false));
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(ask_at(1, &mut sites, "SHOW a.b")[1], "D three");
+    assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM new")[1], "D 0");
+}
+
+#[test]
+fn a_block_that_has_failed_elsewhere_has_no_savepoint_of_another_name() {
+    let mut sites = made();
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE whole (id int PRIMARY KEY) WITH (spread = false); INSERT INTO whole VALUES (1)",
+    );
+    ask_at(0, &mut sites, "ALTER TABLE whole SET (spread_nodes = '1')");
+    for node in 0..2 {
+        assert!(ask_at(node, &mut sites, "BEGIN; INSERT INTO whole VALUES (1)")[1].starts_with("E 23505"));
+        assert!(ask_at(node, &mut sites, "ROLLBACK TO a")[0].starts_with("E 3B001"));
+        assert_eq!(ask_at(node, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    }
+}

@@ -1,0 +1,124 @@
+//! What a session does itself while its transaction runs on another node of the grid: what it is to tell, and its settings.
+
+use super::Session;
+use super::replay::sets_only;
+use crate::client::Responder;
+use crate::grid::Home;
+use crate::partition::Partition;
+use crate::statement::{Discarded, Statement, Utility};
+
+/// Savepoints of a transaction that runs elsewhere, in their order.
+#[derive(Debug, Default)]
+pub(super) struct MarksAway(Vec<MarkAway>);
+
+#[derive(Debug)]
+struct MarkAway {
+    name: String,
+    /// How many things the transaction was to tell on channels.
+    told: usize,
+    /// See [`super::settings::Settings::mark`].
+    settings: usize,
+}
+
+impl MarksAway {
+    fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().rposition(|own| own.name == name)
+    }
+}
+
+impl Session {
+    /// A savepoint was set, released or gone back to where the transaction runs: what it tells goes back as well, and settings.
+    pub(super) fn follow_savepoint(&mut self, statement: &Statement, responder: &mut dyn Responder) {
+        let Statement::Utility(utility) = statement else { return };
+        let (told, settings) = (self.channels.actions().len(), self.settings.mark());
+        let Some(marks) = self.away.as_mut().map(|away| &mut away.marks) else {
+            return;
+        };
+        match &**utility {
+            Utility::Savepoint(name) => marks.0.push(MarkAway {
+                name: name.clone(),
+                told,
+                settings,
+            }),
+            Utility::Release(name) => {
+                if let Some(at) = marks.position(name) {
+                    marks.0.truncate(at);
+                }
+            }
+            Utility::RollbackTo(name) => {
+                let Some(at) = marks.position(name) else { return };
+                marks.0.truncate(at + 1);
+                let (told, settings) = (marks.0[at].told, marks.0[at].settings);
+                self.channels.truncate(told);
+                let reports = self.settings.roll_back_to(settings);
+                self.after_settings(reports, responder);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether the statement does no more than to set something of the session, whose transaction runs elsewhere: its settings are here,
+    /// and go along with what it runs there.
+    pub(super) fn sets_its_own(&self, partition: &Partition) -> bool {
+        let (Some(desk), Some(current), Some(away)) = (&partition.grid, &self.current, &self.away) else {
+            return false;
+        };
+        match &current.statement {
+            Statement::Planned(plan) if !away.waits() && sets_only(&current.statement) => {
+                matches!(desk.home_of(plan, &current.parameters), Ok(Home::Anywhere))
+            }
+            _ => false,
+        }
+    }
+
+    /// Such a statement has ended: so has what it ran in here.
+    pub(super) fn end_what_set_its_own(&mut self, partition: &mut Partition) {
+        if self.away.is_some()
+            && let Some(own) = self.transaction.take()
+        {
+            partition.database.rollback(own.id);
+        }
+    }
+}
+
+/// Whether a utility is about the transaction and its rows, which can be reached from everywhere.
+pub(super) fn runs_anywhere(utility: &Utility) -> bool {
+    matches!(
+        utility,
+        Utility::Savepoint(_)
+            | Utility::Release(_)
+            | Utility::RollbackTo(_)
+            | Utility::SetConstraints { .. }
+            | Utility::Declare { .. }
+            | Utility::Fetch { .. }
+            | Utility::Close(_)
+            | Utility::Explain { .. }
+            | Utility::LockTable
+            | Utility::Notify { .. }
+    )
+}
+
+/// Whether a statement belongs to the transaction, and so runs where that runs. The others are about the client's own words.
+pub(super) fn goes_along(statement: &Statement) -> bool {
+    let Statement::Utility(utility) = statement else {
+        return !matches!(statement, Statement::Empty);
+    };
+    !matches!(
+        **utility,
+        Utility::Begin(_)
+            | Utility::Commit { .. }
+            | Utility::Rollback { .. }
+            | Utility::SetTransaction { .. }
+            | Utility::Set { .. }
+            | Utility::Show(_)
+            | Utility::Reset(_)
+            | Utility::Prepare { .. }
+            | Utility::Execute { .. }
+            | Utility::Deallocate(_)
+            | Utility::Discard(Discarded::All | Discarded::Plans | Discarded::Sequences)
+            | Utility::Listen(_)
+            | Utility::Unlisten(_)
+            | Utility::Notify { .. }
+            | Utility::Checkpoint
+    )
+}

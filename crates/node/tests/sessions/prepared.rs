@@ -183,3 +183,60 @@ fn a_portal_does_not_change_its_columns() {
     world.must(1, "create index on dd (a)");
     assert_eq!(told(&world.tell(0, [execute("p", 0), Request::Sync])), ["D 2|8"]);
 }
+
+/// Rows and tags of a statement that is bound to these values, and errors.
+fn bound(world: &mut World, sql: &str, values: &[&str]) -> Vec<String> {
+    let requests = [parse("", sql), bind_to("", "", values), execute("", 0), Request::Sync];
+    let said = world.tell(0, requests);
+    let tells = |line: &String| line.starts_with(['E', 'D', 'C']);
+    said.into_iter().filter(tells).collect()
+}
+
+#[test]
+fn explain_takes_the_values_that_its_statement_is_bound_to() {
+    let mut world = priced(1);
+    let said = bound(&mut world, "explain select a from dd where id = $1", &["2"]);
+    assert_eq!(said.last().map(String::as_str), Some("C EXPLAIN"), "{said:?}");
+    let said = bound(
+        &mut world,
+        "explain (analyze) select a from dd where id = $1 and a = $2",
+        &["2", "8"],
+    );
+    assert!(said.iter().any(|line| line.contains("rows 1, 0 us")), "{said:?}");
+    let said = bound(
+        &mut world,
+        "explain (analyze) update dd set a = $2 where id = $1",
+        &["2", "80"],
+    );
+    assert_eq!(said.last().map(String::as_str), Some("C EXPLAIN"), "{said:?}");
+    assert_eq!(world.rows(0, "select a from dd where id = 2"), ["80"]);
+    let shown = world.rows(0, "explain select a from dd where id = 2").join("\n");
+    assert!(shown.contains('2') && !shown.contains("$1"), "{shown}");
+    let said = world.tell(
+        0,
+        [
+            parse("e", "explain select a from dd where id = $1"),
+            describe("e"),
+            Request::Sync,
+        ],
+    );
+    assert!(said.contains(&"t 1".to_owned()), "{said:?}");
+}
+
+#[test]
+fn a_table_is_made_of_a_query_that_is_bound_to_values() {
+    let mut world = priced(1);
+    let sql = "create table made as select id, $2 as said from dd where id > $1";
+    assert_eq!(bound(&mut world, sql, &["1", "x"]), ["C SELECT 1"]);
+    assert_eq!(
+        world.rows(0, "select id, said, pg_typeof(said) from made"),
+        ["2|x|text"]
+    );
+    assert_eq!(
+        bound(&mut world, "select a into other from dd where id = $1", &["1"]),
+        ["C SELECT 1"]
+    );
+    assert_eq!(world.rows(0, "select * from other"), ["7"]);
+    let none = "create table none as select a from dd where id = $1 with no data";
+    assert_eq!(bound(&mut world, none, &["1"]), ["C CREATE TABLE AS"]);
+}

@@ -25,7 +25,8 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
-        let mut parameters = Arc::from([]);
+        let current = self.current.as_ref();
+        let mut parameters = current.map_or_else(|| Arc::from([]), |current| Arc::clone(&current.parameters));
         let executed;
         let statement = match statement {
             Statement::Utility(utility) => match &**utility {

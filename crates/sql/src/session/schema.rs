@@ -152,7 +152,6 @@ impl Session {
         let source = InsertSource::Rows(Arc::clone(&create.source));
         current.statement = Statement::Planned(Arc::new(Plan {
             path,
-            parameter_types: Vec::new(),
             pinned: Vec::new(),
             ..insert_into(table, source, &create.source)
         }));

@@ -166,9 +166,10 @@ impl Session {
         };
         let (mut statement, mut literals) = bound?;
         let mut types = parameter_types(&statement);
+        let is_plan = literals.is_empty() || matches!(statement, Statement::Planned(_));
         let parameters = match self.literal_values(&literals, &types) {
-            Ok(parameters) if types.len() == literals.len() => parameters,
-            // A literal that its type does not read.
+            Ok(parameters) if types.len() == literals.len() && is_plan => parameters,
+            // A literal that its type does not read, or one that is to be shown.
             _ => {
                 statement = binder::bind(&piece.text, &[], &[], &catalog, &settings)?;
                 types = parameter_types(&statement);
@@ -348,7 +349,8 @@ pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
     match statement {
         Statement::Planned(plan) => plan.parameter_types.clone(),
         Statement::Utility(utility) => match &**utility {
-            Utility::Declare { statement, .. } => parameter_types(statement),
+            Utility::Declare { statement, .. } | Utility::Explain { statement, .. } => parameter_types(statement),
+            Utility::CreateTableAs(create) => create.source.parameter_types.clone(),
             _ => Vec::new(),
         },
         Statement::Empty | Statement::Elsewhere => Vec::new(),

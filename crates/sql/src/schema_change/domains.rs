@@ -60,12 +60,13 @@ impl Change {
                     return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
                 }
             }
+            DomainChange::Owner => return Ok(()),
         }
         let verifies = match change {
             DomainChange::AddCheck(check) => check.is_valid,
             DomainChange::SetNotNull(not_null) => *not_null,
             DomainChange::ValidateConstraint(_) => true,
-            DomainChange::SetDefault(..) | DomainChange::DropConstraint { .. } => false,
+            DomainChange::SetDefault(..) | DomainChange::DropConstraint { .. } | DomainChange::Owner => false,
         };
         for table in self.tables_of_domain(name) {
             self.take_over_domain(&table, &domain, verifies)?;

@@ -29,6 +29,8 @@ pub enum DomainChange {
         /// IF EXISTS.
         if_exists: bool,
     },
+    /// OWNER TO.
+    Owner,
 }
 
 /// What ALTER TYPE changes of an enum.

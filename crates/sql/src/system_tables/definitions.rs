@@ -153,15 +153,20 @@ pub(super) fn shown_default(view: &View<'_>, column: &Column) -> Option<String> 
         .default_text
         .as_ref()
         .filter(|_| column.identity_always.is_none())?;
-    if let Some(shown) = next_of_sequence(view.catalog, column) {
-        return Some(shown);
+    match next_of_sequence(view.catalog, column) {
+        Some(shown) => Some(shown),
+        None => shown_literal(view, text, column.column_type.data_type),
     }
+}
+
+/// The text of a default of this type: of a literal the type is named.
+pub(super) fn shown_literal(view: &View<'_>, text: &str, data_type: DataType) -> Option<String> {
     let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
     let is_literal = inner.is_some_and(|inner| !inner.replace("''", "").contains('\''));
     let is_negative = text
         .strip_prefix('-')
         .is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'));
-    let data_type = match column.column_type.data_type {
+    let data_type = match data_type {
         DataType::Char => "bpchar".to_owned(),
         // These rows are the same for every search path, and pg_dump restores without any: the name has its schema.
         other if other.enum_number().is_some() => {
@@ -174,7 +179,7 @@ pub(super) fn shown_default(view: &View<'_>, column: &Column) -> Option<String> 
     Some(match (is_literal, is_negative) {
         (true, _) => format!("{text}::{data_type}"),
         (_, true) => format!("'{text}'::{data_type}"),
-        _ => text.clone(),
+        _ => text.to_owned(),
     })
 }
 

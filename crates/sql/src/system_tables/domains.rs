@@ -1,32 +1,111 @@
 //! Domains as types, and as `information_schema` shows them.
 
 use super::columns::{own_name, shown_kind, type_facts};
-use super::{OWNER, Source, View, none_of_table, oid, text};
-use crate::catalog::{Domain, RelationName};
+use super::definitions::shown_literal;
+use super::information::in_schema;
+use super::{OWNER, Source, View, no_others, none_of_table, oid, text};
+use crate::catalog::{Domain, RelationName, Table};
 use rubato_base::{DataType, Value};
 
-pub(super) static SOURCES: &[Source] = &[Source {
-    name: "information_schema.domains",
-    columns: &[
-        "domain_catalog",
-        "domain_schema",
-        "domain_name",
-        "data_type",
-        "character_maximum_length",
-        "character_octet_length",
-        "numeric_precision",
-        "numeric_precision_radix",
-        "numeric_scale",
-        "datetime_precision",
-        "domain_default",
-        "udt_catalog",
-        "udt_schema",
-        "udt_name",
-        "dtd_identifier",
-    ],
-    of_table: none_of_table,
-    others: |view| view.catalog.domains.values().map(|domain| row(view, domain)).collect(),
-}];
+pub(super) static SOURCES: &[Source] = &[
+    Source {
+        name: "information_schema.domains",
+        columns: &[
+            "domain_catalog",
+            "domain_schema",
+            "domain_name",
+            "data_type",
+            "character_maximum_length",
+            "character_octet_length",
+            "numeric_precision",
+            "numeric_precision_radix",
+            "numeric_scale",
+            "datetime_precision",
+            "domain_default",
+            "udt_catalog",
+            "udt_schema",
+            "udt_name",
+            "dtd_identifier",
+        ],
+        of_table: none_of_table,
+        others: |view| view.catalog.domains.values().map(|domain| row(view, domain)).collect(),
+    },
+    Source {
+        name: "information_schema.domain_constraints",
+        columns: &[
+            "constraint_catalog",
+            "constraint_schema",
+            "constraint_name",
+            "domain_catalog",
+            "domain_schema",
+            "domain_name",
+            "is_deferrable",
+            "initially_deferred",
+        ],
+        of_table: none_of_table,
+        others: constraints,
+    },
+    Source {
+        name: "information_schema.domain_udt_usage",
+        columns: &[
+            "udt_catalog",
+            "udt_schema",
+            "udt_name",
+            "domain_catalog",
+            "domain_schema",
+            "domain_name",
+        ],
+        of_table: none_of_table,
+        others: |view| {
+            let domains = view.catalog.domains.values();
+            domains.map(|domain| base_type(view, domain)).collect()
+        },
+    },
+    Source {
+        name: "information_schema.column_domain_usage",
+        columns: &[
+            "domain_catalog",
+            "domain_schema",
+            "domain_name",
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+        ],
+        of_table: columns_of_domains,
+        others: no_others,
+    },
+];
+
+fn constraints(view: &View<'_>) -> Vec<Vec<Value>> {
+    let of_domain = |domain: &Domain| {
+        let own = in_schema(view, domain.schema, &domain.name);
+        let row = |name: &str| {
+            let constraint = in_schema(view, domain.schema, name).into_iter();
+            constraint.chain(own.clone()).chain([text("NO"), text("NO")]).collect()
+        };
+        domain.checks.iter().map(|check| row(&check.name)).collect::<Vec<_>>()
+    };
+    let domains = view.catalog.domains.values();
+    domains.flat_map(|domain| of_domain(domain)).collect()
+}
+
+fn base_type(view: &View<'_>, domain: &Domain) -> Vec<Value> {
+    let (schema, name) = own_name(view, domain.column_type.data_type);
+    let base = [text(view.database), text(&schema), text(&name)].into_iter();
+    base.chain(in_schema(view, domain.schema, &domain.name)).collect()
+}
+
+fn columns_of_domains(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+    let columns = table.columns.iter().filter(|column| !column.dropped);
+    let row = |(domain, column): (&RelationName, &str)| {
+        let domain = in_schema(view, domain.schema, &domain.name).into_iter();
+        let own = in_schema(view, table.schema, &table.name);
+        domain.chain(own).chain([text(column)]).collect()
+    };
+    let of_domains = columns.filter_map(|column| Some((column.domain.as_ref()?, column.name.as_str())));
+    of_domains.map(row).collect()
+}
 
 fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
     let facts = type_facts(domain.column_type);
@@ -44,12 +123,18 @@ fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
         number(facts.radix),
         number(facts.scale),
         number(facts.digits),
-        domain.default_text.as_deref().map_or(Value::Null, text),
+        shown_default(view, domain),
         text(view.database),
         text(&type_schema),
         text(&type_name),
         text("1"),
     ]
+}
+
+fn shown_default(view: &View<'_>, domain: &Domain) -> Value {
+    let written = domain.default_text.as_deref();
+    let shown = written.and_then(|written| shown_literal(view, written, domain.column_type.data_type));
+    shown.as_deref().map_or(Value::Null, text)
 }
 
 /// The rows of `pg_type` for domains: those of the types that they are of, with what is theirs.
@@ -69,6 +154,7 @@ pub(super) fn types(view: &View<'_>, columns: &[&str], known: &[Vec<Value>]) -> 
             "typnotnull" => Value::Bool(domain.not_null),
             "typbasetype" => number.clone(),
             "typtypmod" => Value::Int4(domain.column_type.modifier),
+            "typdefaultbin" | "typdefault" => shown_default(view, domain),
             _ => value.clone(),
         });
         Some(own.collect())

@@ -9,6 +9,7 @@ use crate::binder::writable;
 use crate::catalog::{
     Column, Deferral, Dependency, ForeignKey, ReferentialAction, RelationName, SchemaId, Sequence, Table, ViewCheck,
 };
+use crate::deparse::shown_of_value;
 use rubato_base::{ColumnType, Value};
 
 pub(super) static SOURCES: &[Source] = &[
@@ -182,7 +183,7 @@ pub(super) static SOURCES: &[Source] = &[
                 })
                 .collect()
         },
-        others: no_others,
+        others: domain_checks,
     },
     Source {
         name: "information_schema.sequences",
@@ -323,7 +324,7 @@ pub(super) fn number(value: Option<i64>) -> Value {
 }
 
 /// Catalog, schema and name of something of the users'.
-fn in_schema(view: &View<'_>, schema: SchemaId, name: &str) -> [Value; 3] {
+pub(super) fn in_schema(view: &View<'_>, schema: SchemaId, name: &str) -> [Value; 3] {
     [text(view.database), view.schema_name(schema), text(name)]
 }
 
@@ -364,6 +365,19 @@ fn checks(table: &Table) -> Vec<CheckView> {
             is_not_null: true,
         });
     own.chain(not_null).collect()
+}
+
+/// The CHECK constraints of domains.
+fn domain_checks(view: &View<'_>) -> Vec<Vec<Value>> {
+    let mut rows = Vec::new();
+    for domain in view.catalog.domains.values() {
+        for check in &domain.checks {
+            let clause = view.named(format!("({})", shown_of_value(&check.condition)));
+            let name = in_schema(view, domain.schema, &check.name).into_iter();
+            rows.push(name.chain([text(&clause)]).collect());
+        }
+    }
+    rows
 }
 
 /// The primary key and the unique constraints.

@@ -32,7 +32,7 @@ macro_rules! recorded {
 }
 
 /// What is known of a type.
-const TYPE_COLUMNS: [&str; 29] = [
+const TYPE_COLUMNS: [&str; 31] = [
     "oid",
     "typname",
     "typnamespace",
@@ -62,6 +62,8 @@ const TYPE_COLUMNS: [&str; 29] = [
     "typtypmod",
     "typndims",
     "typcollation",
+    "typdefaultbin",
+    "typdefault",
 ];
 
 pub(super) static SOURCES: &[Source] = &[

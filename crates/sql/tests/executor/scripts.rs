@@ -55,6 +55,7 @@ scripts!(
     catalog,
     changes,
     delete,
+    domain_views,
     domains,
     enums,
     expression_indexes,

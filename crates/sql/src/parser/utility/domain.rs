@@ -34,6 +34,8 @@ pub(crate) enum AlterDomainAction {
         name: String,
         if_exists: bool,
     },
+    /// To whom it is given: everything is everybody's.
+    Owner,
 }
 
 /// Statements about domains.
@@ -163,11 +165,14 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
         let name = cursor.name()?;
         cursor.accept_any(&["cascade", "restrict"]);
         AlterDomainAction::DropConstraint { name, if_exists }
+    } else if cursor.accept_all(&["owner", "to"]) {
+        cursor.name()?;
+        AlterDomainAction::Owner
     } else {
         let word = cursor.peek().filter(|token| token.kind == TokenKind::Word);
         return Err(
             match word.map(|token| token.text(cursor.source.text).to_ascii_uppercase()) {
-                Some(word) if ["RENAME", "OWNER", "SET"].contains(&word.as_str()) => {
+                Some(word) if ["RENAME", "SET"].contains(&word.as_str()) => {
                     Error::unsupported(format!("ALTER DOMAIN ... {word}"))
                 }
                 _ => cursor.error(),

@@ -198,6 +198,8 @@ pub enum KeptOpen {
     Statements,
     /// `pg_cursors`.
     Cursors,
+    /// `pg_listening_channels`.
+    Channels,
 }
 
 /// A fact about the session.

@@ -9,16 +9,19 @@ mod columns;
 mod constraints;
 mod databases;
 mod definitions;
+mod described;
 mod domains;
 mod enums;
 mod extension;
 mod functions;
+mod index_properties;
 mod information;
 mod keywords;
 mod live;
 mod made;
 mod names;
 mod objects;
+mod operators;
 mod qualified;
 mod registry;
 mod schema_views;
@@ -64,6 +67,7 @@ pub(crate) struct SystemTable {
 }
 
 /// A column of a system table.
+#[derive(Clone)]
 pub(crate) struct SystemColumn {
     /// The name.
     pub name: &'static str,

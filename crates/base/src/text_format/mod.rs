@@ -4,7 +4,10 @@ use crate::datetime::{self, DateOrder, IntervalStyle, TimeZone};
 use crate::enumeration::Marked;
 use crate::json;
 use crate::mac_address;
-use crate::{Array, ColumnType, DataType, EnumTypes, Error, Json, Network, Numeric, Result, SqlState, Value};
+use crate::{
+    Array, ColumnType, DataType, EnumTypes, Error, Json, NAME_BYTES_MAX, Network, Numeric, Result, SqlState, Value,
+    name_up_to,
+};
 use ecow::{EcoString, EcoVec};
 use std::sync::Arc;
 
@@ -12,9 +15,6 @@ mod float_text;
 mod packed;
 
 pub use packed::encode_text;
-
-/// Most bytes of a `name`.
-const NAME_BYTES_MAX: usize = 63;
 
 /// What `char(n)` is padded with, some at a time.
 const BLANKS: &str = "                                                                ";
@@ -185,12 +185,8 @@ pub(crate) fn parse_characters(data_type: DataType, modifier: i32, text: &str) -
             "invalid byte sequence for encoding \"UTF8\": 0x00",
         ));
     }
-    if data_type == DataType::Name && text.len() > NAME_BYTES_MAX {
-        let end = (0..=NAME_BYTES_MAX)
-            .rev()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        return Ok(Value::text(&text[..end]));
+    if data_type == DataType::Name {
+        return Ok(Value::text(name_up_to(text, NAME_BYTES_MAX)));
     }
     Ok(match fitted(text, data_type, modifier)? {
         Some(other) => Value::Text(other),

@@ -3,7 +3,7 @@
 use super::argument::{entry, typed};
 use super::{FunctionEntry, Implementation};
 use crate::context::EvalContext;
-use rubato_base::{ColumnType, DataType, Result, Value};
+use rubato_base::{ColumnType, DataType, NAME_BYTES_MAX, Result, Value, name_up_to};
 
 /// A function that the session answers out of its catalog.
 macro_rules! catalog {
@@ -57,6 +57,12 @@ fn encoding_number(name: &str) -> i32 {
         "latin1" | "iso88591" => 8,
         _ => -1,
     }
+}
+
+/// A name and a number, together not longer than a name may be.
+fn with_number(name: &str, number: i64) -> String {
+    let number = format!("_{number}");
+    format!("{}{number}", name_up_to(name, NAME_BYTES_MAX - number.len()))
 }
 
 fn encoding_name(number: i32) -> &'static str {
@@ -143,6 +149,19 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     catalog!("regprocedureout" (Oid) -> Text),
     catalog!("regnamespaceout" (Oid) -> Text),
     catalog!("regroleout" (Oid) -> Text),
+    catalog!("regoperin" (Text) -> Oid),
+    catalog!("regoperatorin" (Text) -> Oid),
+    catalog!("regconfigin" (Text) -> Oid),
+    catalog!("regdictionaryin" (Text) -> Oid),
+    catalog!("regcollationin" (Text) -> Oid),
+    catalog!("regoperout" (Oid) -> Text),
+    catalog!("regoperatorout" (Oid) -> Text),
+    catalog!("regconfigout" (Oid) -> Text),
+    catalog!("regdictionaryout" (Oid) -> Text),
+    catalog!("regcollationout" (Oid) -> Text),
+    catalog!("to_regoper" (Text) -> Oid),
+    catalog!("to_regoperator" (Text) -> Oid),
+    catalog!("to_regcollation" (Text) -> Oid),
     catalog!("to_regclass" (Text) -> Oid),
     catalog!("to_regtype" (Text) -> Oid),
     catalog!("to_regproc" (Text) -> Oid),
@@ -175,5 +194,13 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     catalog!("pg_relation_is_updatable" (Oid, Bool) -> Int4),
     catalog!("pg_column_is_updatable" (Oid, Int2, Bool) -> Bool),
     catalog!("pg_relation_filenode" (Oid) -> Oid),
+    catalog!("pg_index_column_has_property" (Oid, Int4, Text) -> Bool),
+    catalog!("pg_index_has_property" (Oid, Text) -> Bool),
+    catalog!("pg_indexam_has_property" (Oid, Text) -> Bool),
+    catalog!("pg_describe_object" (Oid, Oid, Int4) -> Text),
+    catalog!("rubato_identity_part" (Oid, Oid, Int4, Text) -> Text),
+    catalog!("oidvectortypes" (OidVector) -> Text),
+    catalog!("pg_sequence_last_value" (Oid) -> Int8).volatile(),
+    entry!("nameconcatoid" (Name, Oid) -> Name, typed!(|name: &str, number: i64| with_number(name, number))),
     catalog!("pg_tablespace_location" (Oid) -> Text),
 ];

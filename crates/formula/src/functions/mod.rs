@@ -20,6 +20,7 @@ mod encoding;
 mod enumeration;
 mod float_math;
 mod format;
+mod hashing;
 mod interval_pattern;
 mod json_change;
 mod json_make;
@@ -43,6 +44,7 @@ mod time_pattern;
 mod time_reading;
 mod tools;
 mod trigonometry;
+mod true_types;
 
 pub(crate) use array::text_parts;
 pub use array::{ARRAY_OF, ARRAY_OF_ARRAYS, ELEMENT_AT, SLICE, WITH_ELEMENT};
@@ -310,6 +312,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     enumeration::ENUMERATION,
     float_math::FLOAT_MATH,
     format::FORMAT,
+    hashing::HASHING,
     json_change::JSON_CHANGE,
     json_make::JSON_MAKE,
     json_read::JSON_READ,
@@ -336,6 +339,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     tools::TOOLS,
     tools::WAITING,
     trigonometry::TRIGONOMETRY,
+    true_types::TRUE_TYPES,
 ];
 
 /// Every overload of every function and operator, in a fixed order: for `pg_proc` and for tests.

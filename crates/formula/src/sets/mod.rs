@@ -3,7 +3,7 @@
 mod documents;
 mod series;
 
-use crate::context::EvalContext;
+use crate::context::{EvalContext, KeptOpen};
 use crate::functions::{
     ArgumentType, FunctionEntry, all_matches, path_results, placeholder, resolve_among, split_by_pattern, text_parts,
 };
@@ -46,6 +46,10 @@ pub enum SetFunction {
     Options,
     /// `pg_get_sequence_data`: what SELECT reads of a sequence
     Sequence,
+    /// `pg_identify_object`
+    Identity,
+    /// `pg_listening_channels`
+    Channels,
 }
 
 /// A function of rows, resolved to one overload.
@@ -78,6 +82,8 @@ enum Columns {
     Option,
     /// The columns of a sequence.
     Sequence,
+    /// What an object is called.
+    Identity,
 }
 
 macro_rules! set {
@@ -125,6 +131,8 @@ static SETS: &[SetEntry] = &[
     set!(Ancestors, Result, "pg_partition_ancestors" (Oid) -> Oid),
     set!(Options, Option, "pg_options_to_table" (TextArray) -> Text),
     set!(Sequence, Sequence, "pg_get_sequence_data" (Text) -> Int8),
+    set!(Identity, Identity, "pg_identify_object" (Oid, Oid, Int4) -> Text),
+    set!(Channels, Result, "pg_listening_channels" () -> Text),
     set!(Keys, Result, "json_object_keys" (Json) -> Text),
     set!(Keys, Result, "jsonb_object_keys" (Jsonb) -> Text),
 ];
@@ -156,6 +164,12 @@ pub fn resolve_set_function(name: &str, types: &[DataType]) -> Result<ResolvedSe
                 (Some("last_value"), result),
                 (Some("log_cnt"), result),
                 (Some("is_called"), DataType::Bool),
+            ],
+            Columns::Identity => vec![
+                (Some("type"), result),
+                (Some("schema"), result),
+                (Some("name"), result),
+                (Some("identity"), result),
             ],
         },
     })
@@ -193,6 +207,10 @@ impl SetRows {
     /// The rows of a call, whose arguments are of the types that the function takes. A NULL argument gives none (but NULL as a delimiter).
     pub fn new(function: SetFunction, arguments: &[Value], context: &EvalContext<'_>) -> Result<SetRows> {
         let takes_null = function == SetFunction::Parts;
+        if function == SetFunction::Channels {
+            let channels = context.environment.kept_open(KeptOpen::Channels)?.concat();
+            return Ok(SetRows(Rows::Known(Arc::new(channels), 0, 1)));
+        }
         let Some(first) = arguments.first().filter(|first| !first.is_null()) else {
             return Ok(SetRows(Rows::Nothing));
         };
@@ -221,7 +239,11 @@ impl SetRows {
             SetFunction::Parts => known(text_parts(text(0).unwrap_or(""), text(1), text(2))),
             SetFunction::DocumentElements => known(documents::elements(first, false)?),
             SetFunction::DocumentElementTexts => known(documents::elements(first, true)?),
-            SetFunction::Ancestors => Rows::Nothing,
+            SetFunction::Ancestors | SetFunction::Channels => Rows::Nothing,
+            SetFunction::Identity => match context.environment.catalog_function("pg_identify_object", arguments)? {
+                Value::Array(identity) => Rows::Known(Arc::new(identity.items.to_vec()), 0, 4),
+                _ => Rows::Nothing,
+            },
             SetFunction::Options => Rows::Known(Arc::new(options(first)), 0, 2),
             SetFunction::Sequence => {
                 let (last, is_called) = context.environment.sequence_state(text(0).unwrap_or(""))?;

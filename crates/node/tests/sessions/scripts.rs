@@ -15,6 +15,7 @@ macro_rules! scripts {
 
 scripts!(
     alter_actions,
+    asked_by_tools,
     cursors,
     databases,
     describe,

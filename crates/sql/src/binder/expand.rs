@@ -7,7 +7,7 @@ use super::expression::ExpressionBinder;
 use super::select::Item;
 use super::typed::Typed;
 use crate::parser::syntax::fold;
-use rubato_base::{DataType, Result, Value};
+use rubato_base::{DataType, Error, Result, Value};
 use rubato_formula::Expr;
 use sqlparser::ast;
 
@@ -34,6 +34,16 @@ pub(super) fn expanded(expr: &ast::Expr) -> Option<&ast::Expr> {
     (fold(schema) == "information_schema" && fold(name) == FUNCTION).then_some(array)
 }
 
+fn is_identity(name: &ast::ObjectName) -> bool {
+    let parts = name.0.iter().filter_map(ast::ObjectNamePart::as_ident).map(fold);
+    let path: Vec<String> = parts.collect();
+    match path.as_slice() {
+        [schema, name] => schema == "pg_catalog" && name == "pg_identify_object",
+        [name] => name == "pg_identify_object",
+        _ => false,
+    }
+}
+
 impl ExpressionBinder<'_> {
     /// The fields of a call in a select list.
     pub(super) fn expanded_items(&self, array: &ast::Expr, alias: Option<&str>) -> Result<Vec<Item>> {
@@ -57,12 +67,35 @@ impl ExpressionBinder<'_> {
         self.operator("+", self.operator("-", subscript, lowest)?, one())
     }
 
+    /// A field of what `pg_identify_object` gives, which is a record too.
+    fn identity_part(&self, record: &ast::Expr, field: &str) -> Result<Option<Typed>> {
+        let ast::Expr::Function(call) = record else {
+            return Ok(None);
+        };
+        let (is_own, ast::FunctionArguments::List(list)) = (is_identity(&call.name), &call.args) else {
+            return Ok(None);
+        };
+        if !is_own || !["type", "schema", "name", "identity"].contains(&field) {
+            return Ok(None);
+        }
+        let bind = |argument: &ast::FunctionArg| match argument {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => self.bind(expr),
+            _ => Err(Error::unsupported("a named function argument")),
+        };
+        let mut arguments = list.args.iter().map(bind).collect::<Result<Vec<_>>>()?;
+        arguments.push(Typed::new(Expr::Literal(Value::text(field)), DataType::Text));
+        self.function_call("rubato_identity_part", arguments).map(Some)
+    }
+
     /// `(name).field`, or `(call).field`; `None` where the brackets hold something else.
     pub(super) fn record_field(&self, record: &ast::Expr, field: &ast::Ident) -> Result<Option<Typed>> {
         let ast::Expr::Nested(record) = record else {
             return Ok(None);
         };
         let field = fold(field);
+        if let Some(part) = self.identity_part(record, &field)? {
+            return Ok(Some(part));
+        }
         if !FIELDS.contains(&field.as_str()) {
             return Ok(None);
         }

@@ -15,6 +15,9 @@ use rubato_formula::{
 };
 use sqlparser::ast::{self, Spanned};
 
+/// How the functions begin that `information_schema` has.
+const OF_INFORMATION_SCHEMA: &str = "_pg_";
+
 /// `'name'` of `'name'::regclass`.
 fn without_regclass(expr: &ast::Expr) -> &ast::Expr {
     match expr {
@@ -62,9 +65,17 @@ impl ExpressionBinder<'_> {
             }
             within => within,
         };
+        let qualified;
         let name = match within {
             [name] => name.as_str(),
             [schema, name] if schema == "pg_catalog" || schema == "public" => name.as_str(),
+            [schema, name] if schema == "information_schema" && name.starts_with(OF_INFORMATION_SCHEMA) => {
+                if let Some(column) = self.true_type(name, &function.args)? {
+                    return Ok(column);
+                }
+                qualified = path[path.len() - 2..].join(".");
+                qualified.as_str()
+            }
             _ => return Err(no_function(&path.join("."))),
         };
         if function.null_treatment.is_some() {

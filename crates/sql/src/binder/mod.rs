@@ -49,6 +49,7 @@ mod table_options;
 mod tail;
 mod target;
 mod templates;
+mod true_type;
 mod typed;
 pub(crate) mod types;
 mod utility;

@@ -6,7 +6,7 @@ use super::rewrites::{CutTarget, cut_conflict_target, rewritten};
 use super::subscripts::{array_types, assigned_parts, split_signs};
 use super::unsupported::unsupported;
 use crate::catalog::ViewCheck;
-use rubato_base::{Error, Result, SqlState};
+use rubato_base::{Error, NAME_BYTES_MAX, Result, SqlState, name_up_to};
 use sqlparser::ast;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
@@ -26,8 +26,6 @@ const TERMS_MAX: usize = 50_000;
 const QUERIES_MAX: usize = 1500;
 /// The stack on which deep syntax trees are made, bound and dropped, all of it by recursion.
 const DEEP_STACK_BYTES: usize = 256 << 20;
-/// PostgreSQL's NAMEDATALEN less one.
-const NAME_BYTES_MAX: usize = 63;
 
 /// What is said where a text ends too early.
 const END_OF_INPUT: &str = "syntax error at end of input";
@@ -557,13 +555,7 @@ pub(crate) fn fold(ident: &ast::Ident) -> String {
 
 /// Cuts a name to PostgreSQL's length at a character boundary.
 pub(crate) fn cut(mut name: String) -> String {
-    if name.len() > NAME_BYTES_MAX {
-        let end = (0..=NAME_BYTES_MAX)
-            .rev()
-            .find(|end| name.is_char_boundary(*end))
-            .unwrap_or(0);
-        name.truncate(end);
-    }
+    name.truncate(name_up_to(&name, NAME_BYTES_MAX).len());
     name
 }
 

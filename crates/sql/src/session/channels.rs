@@ -4,12 +4,15 @@ use super::{Block, Session};
 use crate::channels::{ChannelAction, Inbox, Teller};
 use crate::client::Responder;
 use crate::partition::Partition;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The session's part of LISTEN and NOTIFY.
 #[derive(Debug, Default)]
 pub(super) struct SessionChannels {
     inbox: Arc<Inbox>,
+    /// Those that the session listens to.
+    listened: BTreeSet<Arc<str>>,
     /// What its transaction does when it commits.
     actions: Vec<ChannelAction>,
 }
@@ -23,8 +26,30 @@ impl SessionChannels {
         &self.actions
     }
 
-    pub(super) fn actions_mut(&mut self) -> &mut Vec<ChannelAction> {
-        &mut self.actions
+    /// What the transaction does, and the channels that the session listens to.
+    pub(super) fn parts_mut(&mut self) -> (&mut Vec<ChannelAction>, &BTreeSet<Arc<str>>) {
+        (&mut self.actions, &self.listened)
+    }
+
+    /// The session listens to nothing any more.
+    pub(super) fn forget(&mut self) {
+        self.listened.clear();
+    }
+
+    /// The session's own part of what its transaction does.
+    fn listen(&mut self) {
+        for action in &self.actions {
+            match action {
+                ChannelAction::Listen(channel) => {
+                    self.listened.insert(Arc::clone(channel));
+                }
+                ChannelAction::Unlisten(Some(channel)) => {
+                    self.listened.remove(channel);
+                }
+                ChannelAction::Unlisten(None) => self.listened.clear(),
+                ChannelAction::Notify { .. } => {}
+            }
+        }
     }
 
     /// Forgets what was added since there were so many.
@@ -39,6 +64,7 @@ impl Session {
         if self.channels.actions.is_empty() {
             return;
         }
+        self.channels.listen();
         let actions = std::mem::take(&mut self.channels.actions);
         let teller = Teller {
             session: self.id,

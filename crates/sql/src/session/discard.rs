@@ -35,6 +35,7 @@ impl Session {
         self.close_cursor(None)?;
         partition.advisory.unlock_all(self.id);
         partition.channels.unlisten(self.id, None);
+        self.channels.forget();
         self.reset("all", responder)?;
         self.taken = Default::default();
         if let Some(desk) = &partition.grid {

@@ -153,6 +153,17 @@ impl SessionEnvironment<'_> {
         fetched.map_or_else(|| self.once("a sequence").map(|()| 0), Ok)
     }
 
+    /// The number that a sequence has given last; NULL if it has given none.
+    fn last_of_sequence(&self, number: i64) -> Result<Value> {
+        self.once("a sequence")?;
+        let Some(sequence) = system_tables::sequence_by_number(self.catalog, number) else {
+            let message = format!("could not open relation with OID {number}");
+            return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
+        };
+        let (last, is_called) = self.sequences.borrow().state(sequence);
+        Ok(if is_called { Value::Int8(last) } else { Value::Null })
+    }
+
     fn sequence(&self, name: &str) -> Result<&Sequence> {
         sequence_of(name, self.catalog, &self.path)
     }
@@ -257,6 +268,7 @@ impl Environment for SessionEnvironment<'_> {
         match what {
             KeptOpen::Statements => self.open.statements(self),
             KeptOpen::Cursors => Ok(self.open.cursors()),
+            KeptOpen::Channels => Ok(self.open.channels()),
         }
     }
 
@@ -381,6 +393,9 @@ impl Environment for SessionEnvironment<'_> {
         if name == "current_schemas" {
             let with_implicit = matches!(arguments, [Value::Bool(true)]);
             return Ok(self.current_schemas(with_implicit));
+        }
+        if let ("pg_sequence_last_value", [Value::Int8(number)]) = (name, arguments) {
+            return self.last_of_sequence(*number);
         }
         if let Some(value) = system_tables::shared_function(name, arguments, &self.insight.databases()) {
             return value;

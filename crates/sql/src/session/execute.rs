@@ -50,6 +50,7 @@ pub(super) fn with_evaluation<T>(
     work: impl FnOnce(&EvalContext<'_>) -> T,
 ) -> T {
     let path = session.path_in(catalog);
+    let (actions, listened) = session.channels.parts_mut();
     let environment = SessionEnvironment {
         catalog,
         path,
@@ -69,10 +70,11 @@ pub(super) fn with_evaluation<T>(
             (session.id, session.identity.database_id),
             session.now_us,
         ),
-        channels: RefCell::new(session.channels.actions_mut()),
+        channels: RefCell::new(actions),
         open: OpenThings {
             prepared: &session.prepared,
             portals: &session.portals,
+            channels: listened,
         },
     };
     let evaluation = EvalContext {

@@ -5,7 +5,7 @@ use super::prepared::Prepared;
 use crate::client::Format;
 use rubato_base::{Array, DataType, Result, Value};
 use rubato_formula::Environment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 pub(crate) struct OpenThings<'a> {
     pub(super) prepared: &'a BTreeMap<String, Arc<Prepared>>,
     pub(super) portals: &'a Portals,
+    pub(super) channels: &'a BTreeSet<Arc<str>>,
 }
 
 impl OpenThings<'_> {
@@ -47,6 +48,13 @@ impl OpenThings<'_> {
             ]
         };
         self.portals.iter().map(row).collect()
+    }
+}
+
+impl OpenThings<'_> {
+    /// The channels that the session listens to.
+    pub(super) fn channels(&self) -> Vec<Vec<Value>> {
+        self.channels.iter().map(|channel| vec![Value::text(channel)]).collect()
     }
 }
 

@@ -85,11 +85,11 @@ pub(super) static SOURCES: &[Source] = &[
 const YES: Value = Value::Bool(true);
 /// The numbers of the catalogs that dependencies name.
 pub(super) const CLASSES: u32 = 1259;
-const DEFAULTS: u32 = 2604;
-const CONSTRAINTS: u32 = 2606;
-const REWRITES: u32 = 2618;
-const NAMESPACES: u32 = 2615;
-const TYPES: u32 = 1247;
+pub(super) const DEFAULTS: u32 = 2604;
+pub(super) const CONSTRAINTS: u32 = 2606;
+pub(super) const REWRITES: u32 = 2618;
+pub(super) const NAMESPACES: u32 = 2615;
+pub(super) const TYPES: u32 = 1247;
 
 /// What is said of the indexes and constraints of a table.
 fn remarks(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
@@ -340,6 +340,12 @@ fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 /// A view is a rule that SELECT follows; it is the rule that needs what the view reads.
 fn rule_number(view: u32) -> u32 {
     0x4000_0000 | view
+}
+
+/// The view whose rule has this number.
+pub(super) fn rule_view(rule: i64) -> Option<i64> {
+    let view = rule & !i64::from(rule_number(0));
+    (view != rule).then_some(view)
 }
 
 fn rules(view: &View<'_>) -> Vec<Vec<Value>> {

@@ -2,12 +2,13 @@
 
 use super::columns::owned_sequence;
 use super::definitions::{constraint_by_number, index_by_number};
+use super::described::{described, identity};
 use super::enums::written_by_number;
 use super::names::{ObjectKind, function_arguments, function_result, name_of, number_of, type_name};
 use super::objects::Object;
 use super::qualified::{qualified, with_types};
 use super::written_with_schema;
-use super::{DATABASE_OWNER, OWNER, View, made, registry, text};
+use super::{DATABASE_OWNER, OWNER, View, index_properties, made, registry, text};
 use crate::binder::{name_of_text, writable};
 use crate::catalog::{RelationName, ViewQuery};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
@@ -19,27 +20,10 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
     let number = |place: usize| arguments.get(place).and_then(Value::as_i64).unwrap_or(0);
     let shown = |found: Option<String>| found.map_or(Value::Null, |found| text(&found));
     let is_pretty = |place: usize| matches!(arguments.get(place), Some(Value::Bool(true)));
+    if let Some(value) = named(name, arguments, view) {
+        return value;
+    }
     Ok(match (name, arguments) {
-        ("regclassout", _) => text(&name_of(ObjectKind::Relation, number(0), view)),
-        ("regtypeout", _) => text(&name_of(ObjectKind::Type, number(0), view)),
-        ("regprocout", _) => text(&name_of(ObjectKind::Function, number(0), view)),
-        ("regprocedureout", _) => text(&name_of(ObjectKind::FunctionWithArguments, number(0), view)),
-        ("regnamespaceout", _) => text(&name_of(ObjectKind::Schema, number(0), view)),
-        ("regroleout", _) => text(&name_of(ObjectKind::Role, number(0), view)),
-        ("regclassin", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Relation, name, view)?),
-        ("regtypein", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Type, name, view)?),
-        ("regprocin", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Function, name, view)?),
-        ("regprocedurein", [Value::Text(name)]) => {
-            Value::Int8(number_of(ObjectKind::FunctionWithArguments, name, view)?)
-        }
-        ("regnamespacein", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Schema, name, view)?),
-        ("regrolein", [Value::Text(name)]) => Value::Int8(number_of(ObjectKind::Role, name, view)?),
-        ("to_regclass", [Value::Text(name)]) => known(ObjectKind::Relation, name, view),
-        ("to_regtype", [Value::Text(name)]) => known(ObjectKind::Type, name, view),
-        ("to_regproc", [Value::Text(name)]) => known(ObjectKind::Function, name, view),
-        ("to_regprocedure", [Value::Text(name)]) => known(ObjectKind::FunctionWithArguments, name, view),
-        ("to_regnamespace", [Value::Text(name)]) => known(ObjectKind::Schema, name, view),
-        ("to_regrole", [Value::Text(name)]) => known(ObjectKind::Role, name, view),
         ("format_type", _) => match written_by_number(view, number(0)) {
             Some(domain) => text(&domain),
             None => text(&type_name(number(0), -1)),
@@ -103,7 +87,49 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             Some(_) => Value::Int8(number(0)),
             None => Value::Null,
         },
+        ("pg_index_column_has_property", [_, _, Value::Text(property)]) => {
+            index_properties::of_column(view, number(0), number(1), property)
+        }
+        ("pg_index_has_property", [_, Value::Text(property)]) => index_properties::of_index(view, number(0), property),
+        ("pg_indexam_has_property", [_, Value::Text(property)]) => index_properties::of_method(number(0), property),
+        ("pg_describe_object", _) => described(view, number(0), number(1), number(2))?,
+        ("rubato_identity_part", [.., Value::Text(part)]) => {
+            let [kind, schema, name, identity] = identity(view, number(0), number(1), number(2))?;
+            match part.as_str() {
+                "type" => kind,
+                "schema" => schema,
+                "name" => name,
+                _ => identity,
+            }
+        }
+        ("pg_identify_object", _) => {
+            let identity = identity(view, number(0), number(1), number(2))?;
+            Value::Array(Arc::new(Array::new(DataType::Text, identity.to_vec())))
+        }
+        ("oidvectortypes", [Value::Array(types)]) => {
+            let names = types
+                .items
+                .iter()
+                .filter_map(Value::as_i64)
+                .map(|number| type_name(number, -1));
+            text(&names.collect::<Vec<_>>().join(", "))
+        }
         _ => Value::Null,
+    })
+}
+
+/// The names of objects by their numbers and back; `None` for any other function.
+fn named(function: &str, arguments: &[Value], view: &View<'_>) -> Option<Result<Value>> {
+    let [argument] = arguments else { return None };
+    let ends = [("to_", ""), ("", "out"), ("", "in")];
+    let (end, kind) = ends.into_iter().find_map(|end| {
+        let stem = function.strip_prefix(end.0)?.strip_suffix(end.1)?;
+        Some((end, ObjectKind::of_type_name(stem)?))
+    })?;
+    Some(match (end, argument) {
+        (("to_", _), Value::Text(name)) => Ok(known(kind, name, view)),
+        ((_, "in"), Value::Text(name)) => number_of(kind, name, view).map(Value::Int8),
+        (_, argument) => Ok(text(&name_of(kind, argument.as_i64().unwrap_or(0), view))),
     })
 }
 

@@ -5,6 +5,7 @@
 use super::definitions::quoted;
 use super::enums::written_by_number;
 use super::objects::Object;
+use super::operators::{operator_name, operator_number, operator_with_sides_name, operator_with_sides_number};
 use super::values::type_names;
 use super::{View, made, registry};
 use crate::binder::{name_of_text, no_relation, split_path, type_of_text};
@@ -26,10 +27,20 @@ pub(crate) enum ObjectKind {
     Schema,
     /// `regrole`
     Role,
+    /// `regoper`
+    Operator,
+    /// `regoperator`
+    OperatorWithSides,
+    /// `regconfig`
+    TextSearch,
+    /// `regdictionary`
+    Dictionary,
+    /// `regcollation`
+    Collation,
 }
 
 /// Name, number, and the functions from and to text, of each kind's type.
-const KINDS: [(ObjectKind, &str, u32, &str, &str); 6] = [
+const KINDS: [(ObjectKind, &str, u32, &str, &str); 11] = [
     (ObjectKind::Relation, "regclass", 2205, "regclassin", "regclassout"),
     (ObjectKind::Type, "regtype", 2206, "regtypein", "regtypeout"),
     (ObjectKind::Function, "regproc", 24, "regprocin", "regprocout"),
@@ -48,6 +59,29 @@ const KINDS: [(ObjectKind, &str, u32, &str, &str); 6] = [
         "regnamespaceout",
     ),
     (ObjectKind::Role, "regrole", 4096, "regrolein", "regroleout"),
+    (ObjectKind::Operator, "regoper", 2203, "regoperin", "regoperout"),
+    (
+        ObjectKind::OperatorWithSides,
+        "regoperator",
+        2204,
+        "regoperatorin",
+        "regoperatorout",
+    ),
+    (ObjectKind::TextSearch, "regconfig", 3734, "regconfigin", "regconfigout"),
+    (
+        ObjectKind::Dictionary,
+        "regdictionary",
+        3769,
+        "regdictionaryin",
+        "regdictionaryout",
+    ),
+    (
+        ObjectKind::Collation,
+        "regcollation",
+        4191,
+        "regcollationin",
+        "regcollationout",
+    ),
 ];
 
 impl ObjectKind {
@@ -143,6 +177,26 @@ pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result
             let number = find_number("pg_catalog.pg_authid", "rolname", &plain_name(name)?, view);
             number.ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "role", name))
         }
+        ObjectKind::Operator => operator_number(name, view),
+        ObjectKind::OperatorWithSides => operator_with_sides_number(name, view),
+        ObjectKind::TextSearch | ObjectKind::Dictionary => {
+            // There is no text search.
+            let what = match kind {
+                ObjectKind::TextSearch => "text search configuration",
+                _ => "text search dictionary",
+            };
+            Err(missing(SqlState::UNDEFINED_OBJECT, what, name))
+        }
+        ObjectKind::Collation => {
+            let number = find_number("pg_catalog.pg_collation", "collname", &plain_name(name)?, view);
+            number.ok_or_else(|| {
+                let message = format!(
+                    "collation \"{}\" for encoding \"UTF8\" does not exist",
+                    plain_name(name).unwrap_or_default()
+                );
+                Error::new(SqlState::UNDEFINED_OBJECT, message)
+            })
+        }
     }
 }
 
@@ -195,7 +249,7 @@ fn find_number(table: &str, column: &str, name: &str, view: &View<'_>) -> Option
 }
 
 /// The rows with a value in a column.
-fn found(table: &str, column: &str, value: &Value, view: &View<'_>) -> Vec<Vec<Value>> {
+pub(super) fn found(table: &str, column: &str, value: &Value, view: &View<'_>) -> Vec<Vec<Value>> {
     let rows = made::rows_of(table, view);
     let place = registry::by_full_name(table).and_then(|table| table.columns.iter().position(|own| own.name == column));
     let places = place.and_then(|place| rows.places(place, value)).unwrap_or_default();
@@ -241,7 +295,7 @@ fn procedure_number(text: &str, view: &View<'_>) -> Result<i64> {
 }
 
 /// The number of a type, pseudo-types included.
-fn type_number(name: &str) -> Result<i64> {
+pub(super) fn type_number(name: &str) -> Result<i64> {
     let pseudo = type_names().iter().find(|(_, own)| *own == name);
     match pseudo {
         Some((number, _)) => Ok(*number),
@@ -259,7 +313,8 @@ fn arguments_of(row: &[Value]) -> Vec<i64> {
 /// The name of an object; the number itself where there is none.
 pub(super) fn name_of(kind: ObjectKind, number: i64, view: &View<'_>) -> String {
     if number == 0 {
-        return "-".to_owned();
+        let is_operator = matches!(kind, ObjectKind::Operator | ObjectKind::OperatorWithSides);
+        return if is_operator { "0" } else { "-" }.to_owned();
     }
     let name = match kind {
         ObjectKind::Relation => relation_name(number, view),
@@ -275,6 +330,10 @@ pub(super) fn name_of(kind: ObjectKind, number: i64, view: &View<'_>) -> String 
         }),
         ObjectKind::Schema => name_at("pg_catalog.pg_namespace", number, view),
         ObjectKind::Role => name_at("pg_catalog.pg_authid", number, view),
+        ObjectKind::Operator => operator_name(number, view),
+        ObjectKind::OperatorWithSides => operator_with_sides_name(number, view),
+        ObjectKind::TextSearch | ObjectKind::Dictionary => None,
+        ObjectKind::Collation => name_at("pg_catalog.pg_collation", number, view),
     };
     name.unwrap_or_else(|| number.to_string())
 }
@@ -309,8 +368,13 @@ pub(super) fn function_arguments(number: i64, view: &View<'_>) -> Option<String>
     Some(arguments.collect::<Vec<_>>().join(", "))
 }
 
+/// The row of a system table that has this number.
+pub(super) fn found_by_number(table: &str, number: i64, view: &View<'_>) -> Option<Vec<Value>> {
+    found(table, "oid", &Value::Int8(number), view).pop()
+}
+
 fn name_at(table: &str, number: i64, view: &View<'_>) -> Option<String> {
-    let row = found(table, "oid", &Value::Int8(number), view).pop()?;
+    let row = found_by_number(table, number, view)?;
     Some(quoted(&text_at(&row, 1)))
 }
 

@@ -31,7 +31,21 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
 });
 
 /// Functions of many rows, which stand in FROM with brackets; `name` has them.
-static FUNCTIONS: LazyLock<[SystemTable; 1]> = LazyLock::new(|| {
+static FUNCTIONS: LazyLock<[SystemTable; 2]> = LazyLock::new(|| [keywords_function(), settings_function()]);
+
+/// `pg_show_all_settings()`, of which `pg_settings` is made.
+fn settings_function() -> SystemTable {
+    SystemTable {
+        schema: "pg_catalog",
+        name: "pg_catalog.pg_show_all_settings()",
+        oid: 2084,
+        is_view: false,
+        columns: find(None, "pg_settings").map_or_else(Vec::new, |own| own.columns.clone()),
+        content: Content::Session(|environment| Ok(values::settings(environment))),
+    }
+}
+
+fn keywords_function() -> SystemTable {
     let columns = ["word", "catcode", "barelabel", "catdesc", "baredesc"];
     let data_type = |name: &str| {
         if name == "barelabel" {
@@ -46,7 +60,7 @@ static FUNCTIONS: LazyLock<[SystemTable; 1]> = LazyLock::new(|| {
         of_table: none_of_table,
         others: |_| keywords::rows(),
     };
-    [SystemTable {
+    SystemTable {
         schema: "pg_catalog",
         name: source.name,
         oid: 1686,
@@ -55,8 +69,8 @@ static FUNCTIONS: LazyLock<[SystemTable; 1]> = LazyLock::new(|| {
             .map(|name| column(name, ColumnType::plain(data_type(name)), Value::Null))
             .into(),
         content: Content::Catalog(Some(source)),
-    }]
-});
+    }
+}
 
 /// All system tables.
 pub(super) fn tables() -> impl Iterator<Item = &'static SystemTable> {

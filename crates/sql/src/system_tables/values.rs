@@ -277,7 +277,7 @@ const ROLE_COLUMNS: &[&str] = &[
 ];
 
 /// Types that only catalogs have, which are named all the same.
-const CATALOG_TYPES: [&str; 16] = [
+const CATALOG_TYPES: [&str; 21] = [
     "char",
     "_char",
     "regproc",
@@ -286,6 +286,11 @@ const CATALOG_TYPES: [&str; 16] = [
     "regprocedure",
     "regnamespace",
     "regrole",
+    "regoper",
+    "regoperator",
+    "regconfig",
+    "regdictionary",
+    "regcollation",
     "int2vector",
     "oidvector",
     "pg_node_tree",

@@ -89,6 +89,7 @@ scripts!(
     subqueries,
     table_like,
     to_char,
+    tool_functions,
     update,
     views,
     writing_with,

@@ -13,7 +13,7 @@ use crate::catalog::{
     Check, Column, Deferral, ForeignKey, Index, IndexOptions, OnCommit, RelationName, RowExpression, Sequence, Table,
 };
 use crate::parser::NULLS_NOT_DISTINCT;
-use crate::parser::syntax::{cut, fold};
+use crate::parser::syntax::fold;
 use crate::statement::SchemaChange;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId, Value};
 use rubato_formula::Expr;
@@ -31,7 +31,7 @@ pub(super) struct Definition<'a, 'c> {
     pub context: &'a Context<'c>,
     pub table: Table,
     pub sequences: Vec<Sequence>,
-    names: BTreeSet<String>,
+    pub names: BTreeSet<String>,
 }
 
 impl Context<'_> {
@@ -244,7 +244,7 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn own_sequence(&mut self, column: &mut Column, place: usize, options: &[ast::SequenceOptions]) -> Result<()> {
         let name = match given_name(options)? {
             Some(path) => self.context.sibling_name(&path, self.table.schema)?,
-            None => self.free_name(&[&self.table.name.clone(), &column.name, "seq"]),
+            None => self.free_name(&[&column.name, "seq"]),
         };
         let name = RelationName::new(self.table.schema, name);
         let mut sequence = new_sequence(&name, column.column_type.data_type, &sequence_options(options)?)?;
@@ -254,33 +254,6 @@ impl<'a, 'c> Definition<'a, 'c> {
         column.default_text = Some(text);
         self.sequences.push(sequence);
         Ok(())
-    }
-
-    /// PostgreSQL's name for an object without one: `a_b_suffix`, with a number if that is taken.
-    pub fn free_name(&mut self, parts: &[&str]) -> String {
-        let base = cut(parts.join("_"));
-        // The table itself is as the statement has changed it so far.
-        let (own, catalog) = (&self.table, self.context.catalog);
-        let taken = |name: &str| {
-            let relation = RelationName::new(own.schema, name);
-            let others = catalog.table_of_index(&relation).filter(|table| table.name != own.name);
-            self.names.contains(name)
-                || catalog.tables.contains_key(&relation)
-                || catalog.views.contains_key(&relation)
-                || catalog.sequences.contains_key(&relation)
-                || others.is_some()
-                || own.has_index_named(name)
-                || own.checks.iter().any(|check| check.name == name)
-                || own.foreign_keys.iter().any(|key| key.name == name)
-        };
-        let mut name = base.clone();
-        let mut number = 0;
-        while taken(&name) {
-            number += 1;
-            name = format!("{base}{number}");
-        }
-        self.names.insert(name.clone());
-        name
     }
 
     /// The constraints written behind a column.
@@ -403,24 +376,6 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn included(&self, names: &[ast::Ident]) -> Result<Vec<usize>> {
         let find = |name: &ast::Ident| located(self.context, name.span, self.find_for_key(&fold(name)));
         names.iter().map(find).collect()
-    }
-
-    fn name_or(&mut self, name: Option<&ast::Ident>, columns: &[usize], suffix: &str) -> String {
-        if let Some(name) = name {
-            let name = fold(name);
-            self.names.insert(name.clone());
-            return name;
-        }
-        let table = self.table.name.clone();
-        let columns: Vec<String> = columns
-            .iter()
-            .map(|column| self.table.columns[*column].name.clone())
-            .collect();
-        let parts: Vec<&str> = std::iter::once(table.as_str())
-            .chain(columns.iter().map(String::as_str))
-            .chain([suffix])
-            .collect();
-        self.free_name(&parts)
     }
 
     fn primary_key(

@@ -2,6 +2,7 @@
 
 use super::create::Definition;
 use super::expression::ExpressionBinder;
+use super::generated_names::{free_name, has_constraint};
 use super::scope::Scope;
 use super::typed::Typed;
 use super::types::{TypeName, no_domain, no_type, type_by_name};
@@ -152,17 +153,14 @@ impl Context<'_> {
         let binder = ExpressionBinder::new(&context, &scope, "CHECK");
         let condition = binder.condition(&parse_expression(context.source)?)?.fold_constants();
         let is_taken = |name: &str| domain.checks.iter().any(|check| check.name == name);
-        let numbered = (0..).map(|number: usize| match number {
-            0 => format!("{}_check", domain.name),
-            number => format!("{}_check{number}", domain.name),
-        });
+        let is_taken_at_all = |name: &str| is_taken(name) || has_constraint(self.catalog, domain.schema, name, None);
         let name = match name {
             Some(name) if is_taken(name) => {
                 let message = format!("constraint \"{name}\" for domain \"{}\" already exists", domain.name);
                 return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
             }
             Some(name) => name.to_owned(),
-            None => numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default(),
+            None => free_name(&domain.name, None, "check", is_taken_at_all),
         };
         Ok(DomainCheck {
             name,

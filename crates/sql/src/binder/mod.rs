@@ -15,6 +15,7 @@ mod expand;
 mod expression;
 mod from;
 mod function;
+mod generated_names;
 mod grouping_sets;
 mod identity;
 mod insert;

@@ -159,11 +159,7 @@ impl Context<'_> {
             Some(name) => Self::plain_name(name)?,
             None => {
                 let labels = definition.index_labels(columns.iter().chain(&options.included));
-                let names = labels.iter().map(String::as_str);
-                let parts: Vec<&str> = std::iter::once(table.name.as_str())
-                    .chain(names)
-                    .chain(["idx"])
-                    .collect();
+                let parts: Vec<&str> = labels.iter().map(String::as_str).chain(["idx"]).collect();
                 definition.free_name(&parts)
             }
         };

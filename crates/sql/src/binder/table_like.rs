@@ -204,7 +204,7 @@ impl Definition<'_, '_> {
         let mut sequences = self.context.catalog.sequences.values();
         let known = sequences.find(|sequence| sequence.owned_by == owner);
         let known = known.ok_or_else(|| Error::internal("an identity column without a sequence"))?;
-        let name = self.free_name(&[&self.table.name.clone(), &column.name, "seq"]);
+        let name = self.free_name(&[&column.name, "seq"]);
         let sequence = Sequence {
             id: 0,
             schema: self.table.schema,
@@ -284,7 +284,7 @@ impl Definition<'_, '_> {
             return Ok(());
         }
         self.refuse_second_key()?;
-        let name = self.free_name(&[&self.table.name.clone(), "pkey"]);
+        let name = self.free_name(&["pkey"]);
         self.remark_like((&table.primary_key_name, &name), table, like);
         self.table.primary_key_name = name;
         self.table.primary_key = like.numbers(&table.primary_key)?;
@@ -331,13 +331,11 @@ impl Definition<'_, '_> {
     /// The name of an index that was given none.
     fn index_name(&mut self, index: &Index) -> String {
         if index.options.is_primary {
-            return self.free_name(&[&self.table.name.clone(), "pkey"]);
+            return self.free_name(&["pkey"]);
         }
         let suffix = if index.constraint { "key" } else { "idx" };
         let labels = self.index_labels(index.columns.iter().chain(&index.options.included));
-        let table = self.table.name.clone();
-        let names = labels.iter().map(String::as_str);
-        let parts: Vec<&str> = std::iter::once(table.as_str()).chain(names).chain([suffix]).collect();
+        let parts: Vec<&str> = labels.iter().map(String::as_str).chain([suffix]).collect();
         self.free_name(&parts)
     }
 

@@ -72,6 +72,7 @@ scripts!(
     json,
     jsonb,
     lists,
+    long_names,
     merge,
     merged,
     nested,

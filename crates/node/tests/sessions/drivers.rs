@@ -1,6 +1,7 @@
 //! What drivers and tools say when they connect, and between their users' statements.
 
 use crate::world::*;
+use rubato_sql::client::Request;
 
 /// As PostgreSQL 15 shows them.
 #[test]
@@ -443,4 +444,21 @@ fn odbc_reads_columns() {
         rows[0].starts_with("public|t|a|23|int4|1|4|-1|t|") && rows[1].ends_with("|f"),
         "{rows:?}"
     );
+}
+
+#[test]
+fn notices_and_warnings_are_told_to_who_wants_them() {
+    let mut world = World::new(1);
+    let warning = "N WARNING there is no transaction in progress".to_owned();
+    assert!(world.ask(0, "commit").contains(&warning));
+    world.must(0, "set client_min_messages = warning");
+    assert!(world.ask(0, "commit").contains(&warning));
+    world.must(0, "set client_min_messages = error");
+    assert!(!world.ask(0, "commit").contains(&warning));
+    world.must(0, "reset client_min_messages");
+    let long = "a".repeat(64);
+    let said = world.tell(0, [parse("s", &format!("select 1 as {long}")), Request::Sync]);
+    let cut = &long[..63];
+    let notice = format!("N NOTICE identifier \"{long}\" will be truncated to \"{cut}\"");
+    assert_eq!(said, [notice.as_str(), "1", "Z I"]);
 }

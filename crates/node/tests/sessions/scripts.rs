@@ -32,6 +32,7 @@ scripts!(
     temporary,
     temporary_combined,
     time_patterns,
+    told_notices,
     written_views
 );
 

@@ -21,7 +21,7 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
         if self.block == Block::None {
-            super::utility::warn_without_block("SET CONSTRAINTS", responder);
+            self.warn_without_block("SET CONSTRAINTS", responder);
         }
         let chosen = names.map(|names| chosen_constraints(names, &self.catalog(partition)));
         let chosen = chosen.transpose()?;

@@ -62,7 +62,7 @@ impl Session {
                 let copying = self.begin_copy(facts, template, partition, context.now_us)?;
                 return self.copy_rows(Box::new(copying), partition, context, responder);
             }
-            Applied::Told(severity, told) => responder.notice(severity, &told),
+            Applied::Told(severity, told) => self.tell(severity, &told, responder),
             Applied::Changed(databases, left) => {
                 if let Some(next) = self.wait_for_leaving(left, &command, partition)? {
                     return Ok(next);

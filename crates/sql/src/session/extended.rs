@@ -74,6 +74,7 @@ impl Session {
             }
             Request::Query { sql } => {
                 self.skip_to_sync = false;
+                self.tell_long_names(&sql, responder);
                 match self.start_script(&sql) {
                     Ok(()) if self.script.is_empty() => {
                         responder.empty_query();
@@ -179,6 +180,7 @@ impl Session {
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Result<Option<Next>> {
+        self.tell_long_names(&sql, responder);
         if !name.is_empty() && self.prepared.contains_key(&name) {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));

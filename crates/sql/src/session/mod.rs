@@ -41,6 +41,7 @@ mod follow;
 mod kept_open;
 mod later;
 mod moves;
+mod notices;
 mod numbers;
 mod path;
 mod pause;

@@ -77,7 +77,7 @@ impl Session {
             transaction.derived.extend(derived);
         }
         for notice in &changing.notices {
-            responder.notice("NOTICE", notice);
+            self.tell("NOTICE", notice, responder);
         }
         match create_as {
             None => Ok(self.answered(changing.tag.to_owned(), partition, responder)),

@@ -40,11 +40,6 @@ pub(super) fn output(utility: &Utility) -> Vec<OutputColumn> {
     }
 }
 
-pub(super) fn warn_without_block(command: &str, responder: &mut dyn Responder) {
-    let message = format!("{command} can only be used in transaction blocks");
-    responder.notice("WARNING", &Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message));
-}
-
 fn shown_name(name: &str) -> &str {
     match name.to_ascii_lowercase().as_str() {
         "timezone" | "time zone" => "TimeZone",
@@ -166,7 +161,7 @@ impl Session {
                 SqlState::ACTIVE_SQL_TRANSACTION,
                 "there is already a transaction in progress",
             );
-            responder.notice("WARNING", &notice);
+            self.tell("WARNING", &notice, responder);
         } else {
             self.block = Block::Explicit;
             self.replay.forget();
@@ -257,7 +252,8 @@ impl Session {
             let message = format!("{verb} AND CHAIN can only be used in transaction blocks");
             return Some(Error::new(code, message));
         }
-        responder.notice("WARNING", &Error::new(code, "there is no transaction in progress"));
+        let warning = Error::new(code, "there is no transaction in progress");
+        self.tell("WARNING", &warning, responder);
         None
     }
 
@@ -310,7 +306,7 @@ impl Session {
                 self.set("default_transaction_isolation", Some(level), false, responder)?;
             }
         } else if self.block == Block::None {
-            warn_without_block("SET TRANSACTION", responder);
+            self.warn_without_block("SET TRANSACTION", responder);
         } else {
             if modes.isolation.is_some() && self.is_of_this_node() {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
@@ -335,7 +331,7 @@ impl Session {
             "role" | "session_authorization" if value == Some(self.identity.user.as_str()) => {}
             _ => {
                 if local && self.block == Block::None && self.current.as_ref().is_none_or(|current| current.alone) {
-                    warn_without_block("SET LOCAL", responder);
+                    self.warn_without_block("SET LOCAL", responder);
                 }
                 let report = self.settings.set(name, value, local)?;
                 if let Some((name, value)) = report {

@@ -487,7 +487,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             name,
             condition,
             columns: set,
-            text: expr.to_string(),
+            text: within_brackets(expr).to_string(),
             is_valid: true,
             domain: None,
             option_of: None,
@@ -562,6 +562,14 @@ impl<'a, 'c> Definition<'a, 'c> {
         });
         Ok(())
     }
+}
+
+/// What is in brackets, of any number: a definition puts it in some of its own, which would be more each time that it is read again.
+fn within_brackets(mut expr: &ast::Expr) -> &ast::Expr {
+    while let ast::Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    expr
 }
 
 impl Definition<'_, '_> {

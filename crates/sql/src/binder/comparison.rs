@@ -38,15 +38,7 @@ impl ExpressionBinder<'_> {
         left: &[ast::Expr],
         right: &[ast::Expr],
     ) -> Result<Typed> {
-        if left.len() != right.len() || left.is_empty() {
-            return Err(Error::new(
-                SqlState::SYNTAX_ERROR,
-                "unequal number of entries in row expressions",
-            ));
-        }
-        let pairs: Vec<(Typed, Typed)> = left
-            .iter()
-            .zip(right)
+        let pairs: Vec<(Typed, Typed)> = pairs_of(left, right)?
             .map(|(left, right)| Ok((self.bind(left)?, self.bind(right)?)))
             .collect::<Result<_>>()?;
         let each = |comparison: Comparison| -> Result<Vec<Expr>> {
@@ -311,6 +303,20 @@ fn in_list(pairs: Vec<[Expr; 2]>) -> Expr {
         .map_or(Expr::Literal(Value::Null), |[left, _]| left.clone());
     let items = pairs.into_iter().map(|[_, right]| right).collect();
     Expr::InList(Box::new(left), Arc::new(items))
+}
+
+/// The items of two rows side by side. 42601 where one has more.
+pub(super) fn pairs_of<'a>(
+    left: &'a [ast::Expr],
+    right: &'a [ast::Expr],
+) -> Result<impl Iterator<Item = (&'a ast::Expr, &'a ast::Expr)>> {
+    match left.len() == right.len() && !left.is_empty() {
+        true => Ok(left.iter().zip(right)),
+        false => Err(Error::new(
+            SqlState::SYNTAX_ERROR,
+            "unequal number of entries in row expressions",
+        )),
+    }
 }
 
 /// The items of `(a, b)` or `ROW(a, b)`.

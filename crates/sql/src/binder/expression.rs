@@ -1,6 +1,6 @@
 //! Scalar expressions: from the syntax tree to typed expressions.
 
-use super::comparison::{comparison_of, row_of, symbol_of};
+use super::comparison::{comparison_of, pairs_of, row_of, symbol_of};
 use super::naming::{column_of, found_in};
 use super::number::{number_value, signed_number, signed_value};
 use super::scope::{Found, Scope};
@@ -430,6 +430,11 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     fn distinct(&self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> Result<Typed> {
+        if let (Some(left), Some(right)) = (row_of(left), row_of(right)) {
+            let pairs = pairs_of(left, right)?;
+            let each = pairs.map(|(left, right)| Ok(self.distinct(left, right, false)?.expr));
+            return Ok(boolean(not_if(negated, or(each.collect::<Result<_>>()?))));
+        }
         let position = self.operator_position(left);
         let (left, right) = self.unify(self.bind(left)?, self.bind(right)?)?;
         let [left, right] = comparable("=", left, right).map_err(|error| error.with_position(position))?;

@@ -1,9 +1,15 @@
-//! PostgreSQL's dialect as the library has it, but for which words may be the name of a column without AS.
+//! PostgreSQL's dialect as the library has it, but for which words may be the name of a column without AS, and how much operators in front
+//! of their operand bind.
 
+use sqlparser::ast::{Expr, UnaryOperator};
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 use std::any::TypeId;
+
+/// A sign binds more than COLLATE, and thereby more than `^`; brackets and `::` bind more.
+const SIGN_PRECEDENCE: u8 = 120;
 
 /// Words that name a column of a SELECT only behind AS (`pg_get_keywords()` without `barelabel`): else `SELECT 1 ON CONFLICT ...` would be a column
 /// that is called `on`.
@@ -67,6 +73,36 @@ impl Dialect for Postgres {
 
     fn is_column_alias(&self, word: &Keyword, parser: &mut Parser<'_>) -> bool {
         PostgreSqlDialect {}.is_column_alias(word, parser) && !NO_BARE_LABELS.contains(word)
+    }
+
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        let (op, precedence) = match parser.peek_token_ref().token {
+            Token::Minus => (UnaryOperator::Minus, SIGN_PRECEDENCE),
+            Token::Plus => (UnaryOperator::Plus, SIGN_PRECEDENCE),
+            Token::Tilde => (UnaryOperator::BitwiseNot, self.prec_value(Precedence::PgOther)),
+            Token::AtSign => (UnaryOperator::PGAbs, self.prec_value(Precedence::PgOther)),
+            Token::PGSquareRoot => (UnaryOperator::PGSquareRoot, self.prec_value(Precedence::PgOther)),
+            Token::PGCubeRoot => (UnaryOperator::PGCubeRoot, self.prec_value(Precedence::PgOther)),
+            _ => return None,
+        };
+        parser.advance_token();
+        let operand = parser.parse_subexpr(precedence);
+        Some(operand.map(|operand| Expr::UnaryOp {
+            op,
+            expr: Box::new(operand),
+        }))
+    }
+
+    /// `... COLLATE name`, which the library knows behind the beginning of an expression only, not behind `::`.
+    fn parse_infix(&self, parser: &mut Parser<'_>, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
+        if !parser.parse_keyword(Keyword::COLLATE) {
+            return None;
+        }
+        let collation = parser.parse_object_name(false);
+        Some(collation.map(|collation| Expr::Collate {
+            expr: Box::new(expr.clone()),
+            collation,
+        }))
     }
 
     as_the_library! {

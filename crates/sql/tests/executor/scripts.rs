@@ -78,6 +78,7 @@ scripts!(
     nested,
     ordered_sets,
     partial_indexes,
+    precedence,
     recursive,
     relayed,
     rows,

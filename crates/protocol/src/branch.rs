@@ -82,9 +82,10 @@ impl FormulaDatabase {
     }
 
     /// Whether the transaction can be placed at the tick at which it began, as far as its reads go: the snapshot is still that tick,
-    /// and whoever's formulas it has read through has not committed above it (rule Q-3).
+    /// and it has read through nobody's formulas. Whoever has placed them may stand above the tick, or have taken them back to a
+    /// savepoint: what was seen so is checked where the transaction comes to stand, and nothing is checked at the tick (rule P-3).
     pub fn reads_where_it_began(&self, transaction: TransactionId) -> bool {
-        let stays = |t: &Transaction| t.ts == t.begun && t.after_cts <= t.begun;
+        let stays = |t: &Transaction| t.ts == t.begun && t.after.is_empty() && t.after_cts <= t.begun;
         self.transactions.get(transaction).is_some_and(stays)
     }
 
@@ -144,7 +145,9 @@ impl FormulaDatabase {
     pub fn check_at(&mut self, transaction: TransactionId, place: Timestamp) -> Outcome<Lsn> {
         let t = self.active(transaction)?;
         t.committing = true;
-        let (began, recovered) = (t.ts, t.recovered);
+        // What was read through others is to be checked at the snapshot, too. (At its tick nobody stands who has read so.)
+        let began = if t.after.is_empty() { t.ts } else { t.begun };
+        let recovered = t.recovered;
         if recovered {
             return Err(self.refused("the node was restarted, and what was read is not known", String::new()));
         }

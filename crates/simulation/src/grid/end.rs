@@ -172,7 +172,7 @@ fn check_counters(history: &History) -> Result<(), Violation> {
     let mut unknown: Vec<Vec<i64>> = Vec::new();
     for transaction in history.transactions.iter().filter(|one| one.fate != Fate::Aborted) {
         let mut added = vec![0_i64; sums.len()];
-        for step in &transaction.steps {
+        for step in transaction.lasting_steps() {
             match step {
                 Step::Change(key, Change::Add(amount), true) if is_counter(key) => {
                     added[(key.1 - COUNTERS.first) as usize] += amount;

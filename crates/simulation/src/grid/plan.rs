@@ -142,8 +142,8 @@ const TPCC_EVERY: i64 = 6;
 /// So many times as much memory have nodes with TPC-C.
 const TPCC_MEMORY: usize = 8;
 
-/// Workloads over tables that a grid runs: it has no savepoints.
-pub const WORKLOADS: [Workload; 10] = [
+/// Workloads over tables that a grid runs.
+pub const WORKLOADS: [Workload; 11] = [
     Workload::Bank,
     Workload::Register,
     Workload::ListAppend,
@@ -153,6 +153,7 @@ pub const WORKLOADS: [Workload; 10] = [
     Workload::HotCounters,
     Workload::RangeCounts,
     Workload::Escrow,
+    Workload::Savepoints,
     Workload::Anything,
 ];
 

@@ -7,6 +7,7 @@ use rubato_formula::{Change as ColumnFormula, Expr, Formula, RowBounds, resolve_
 use rubato_protocol::grid::{Answer, Operation};
 use rubato_protocol::{BlindUpdate, KeyRange};
 use rubato_workload::Random;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Columns of every table.
@@ -84,6 +85,10 @@ pub(super) struct GridTalk<'a> {
     random: Random,
     number: i64,
     pauses: bool,
+    /// Operations that each node was asked for.
+    asked: BTreeMap<NodeId, u32>,
+    /// The same at the last savepoint.
+    saved: Option<BTreeMap<NodeId, u32>>,
     /// What was seen and done so far.
     pub(super) steps: Vec<Step>,
 }
@@ -103,6 +108,8 @@ impl<'a> GridTalk<'a> {
             random,
             number,
             pauses,
+            asked: BTreeMap::new(),
+            saved: None,
             steps: Vec::new(),
         }
     }
@@ -119,6 +126,7 @@ impl<'a> GridTalk<'a> {
     }
 
     pub(super) fn operate(&mut self, node: NodeId, operation: impl FnOnce() -> Operation) -> Result<&'a Answer, Stop> {
+        *self.asked.entry(node).or_default() += 1;
         match self.question(|| Question::Operate(node, Box::new(operation())))? {
             Heard::Answer(answer) => Ok(answer),
             other => Err(Stop::Absurd(format!("an operation was answered by {other:?}"))),
@@ -330,10 +338,24 @@ impl Statements for GridTalk<'_> {
     }
 
     fn save(&mut self) -> Result<(), Stop> {
+        self.saved = Some(self.asked.clone());
+        self.steps.push(Step::Save);
         Ok(())
     }
 
     fn back(&mut self) -> Result<(), Stop> {
+        let saved = self.saved.clone().unwrap_or_default();
+        for (node, asked) in self.asked.clone() {
+            let kept = saved.get(&node).copied().unwrap_or(0);
+            if kept == asked {
+                continue;
+            }
+            match self.operate(node, || Operation::Undo { kept })? {
+                Answer::Undone => {}
+                other => return Err(absurd("to be taken back", other)),
+            }
+        }
+        self.steps.push(Step::Back);
         Ok(())
     }
 

@@ -262,8 +262,13 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Answer { number, answer, notes } => {
             out.push(REPLIES);
             put_u32(out, *number);
-            let Notes { writes, moved, behind } = *notes;
-            out.push(u8::from(writes) | u8::from(moved) << 1 | u8::from(behind) << 2);
+            let Notes {
+                writes,
+                moved,
+                behind,
+                through,
+            } = *notes;
+            out.push(u8::from(writes) | u8::from(moved) << 1 | u8::from(behind) << 2 | u8::from(through) << 3);
             put_answer(out, answer);
         }
         Reply::Prepared {
@@ -300,10 +305,11 @@ fn read_reply(tag: u8, reader: &mut ByteReader<'_>) -> Result<Reply> {
         0 => {
             let number = reader.u32()?;
             let notes = match reader.u8()? {
-                bits @ 0..8 => Notes {
+                bits @ 0..16 => Notes {
                     writes: bits & 1 != 0,
                     moved: bits & 2 != 0,
                     behind: bits & 4 != 0,
+                    through: bits & 8 != 0,
                 },
                 _ => return Err(damaged("unknown notes")),
             };

@@ -187,6 +187,7 @@ impl Choices<'_> {
                 row: self.row(),
             },
             6 => Operation::Delete { table, key },
+            7 if self.truth() => Operation::Confirm,
             7 => Operation::Settle,
             8 => Operation::Page {
                 table,
@@ -438,6 +439,7 @@ impl Choices<'_> {
                     writes: self.truth(),
                     moved: self.truth(),
                     behind: self.truth(),
+                    through: self.truth(),
                 },
             },
         }

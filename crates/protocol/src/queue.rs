@@ -32,15 +32,25 @@ enum Before {
 }
 
 impl FormulaDatabase {
-    /// Waits until those have ended whose formulas the transaction has read through; [`Stop::Abort`] if one of them was rolled back.
+    /// Waits until those have ended whose formulas the transaction has read through; [`Stop::Abort`] if one of them was rolled back,
+    /// or has come to another value: it may have taken the formula back to a savepoint, or have placed another one.
     ///
     /// Rule Q-7: so a statement's refusal is told only when what it was drawn from is committed.
     pub fn settle_read_through(&mut self, transaction: TransactionId) -> Outcome<()> {
-        let after = self.active(transaction)?.after.clone();
-        match after.iter().find(|owner| self.transactions.is_live(**owner)) {
-            Some(owner) => self.wait(transaction, *owner, TableId(0), WaitReason::After),
-            None => Ok(()),
+        let t = self.active(transaction)?;
+        let (after, ts) = (t.after.clone(), t.ts);
+        if let Some(owner) = after.iter().find(|owner| self.transactions.is_live(**owner)) {
+            return self.wait(transaction, *owner, TableId(0), WaitReason::After);
         }
+        match after.is_empty() {
+            true => Ok(()),
+            false => self.validate(transaction, self.last_cts.max(ts)),
+        }
+    }
+
+    /// Whether the transaction has read through the formulas of others. What it has seen so is checked wherever it comes to stand.
+    pub fn has_read_through(&self, transaction: TransactionId) -> bool {
+        self.transactions.get(transaction).is_some_and(|t| !t.after.is_empty())
     }
 
     /// Reads a row in order to write it: takes a place in the item's queue and gives the newest value of the row, with this

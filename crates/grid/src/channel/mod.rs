@@ -21,10 +21,10 @@ use std::fmt;
 /// them; a prepare says where its transaction is to stand; what there is once may be handed over from node to node. Version 11: rows are laid in storage that a transaction has made.
 /// Version 12: a life has a lot. Version 13: entries of an index say by the types of their columns where they have the keys of their rows.
 /// Version 14: a COPY that has begun on one node may begin anew on another, which lays its table anew. Version 15: a prepared statement goes
-/// with the types of the columns that its client knows of.
+/// with the types of the columns that its client knows of. Version 16: a node is asked to confirm what was read through others.
 pub const VERSIONS: Versions = Versions {
-    lowest: 15,
-    highest: 15,
+    lowest: 16,
+    highest: 16,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

@@ -138,6 +138,7 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             join.encode(out);
         }
         Operation::Settle => out.push(8),
+        Operation::Confirm => out.push(22),
         Operation::Undo { kept } => {
             out.push(9);
             put_u32(out, *kept);
@@ -202,6 +203,7 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
             });
         }
         8 => return Ok(Operation::Settle),
+        22 => return Ok(Operation::Confirm),
         9 => return Ok(Operation::Undo { kept: reader.u32()? }),
         10 => return read_page_operation(reader),
         13..=16 => return read_definition(tag, reader),

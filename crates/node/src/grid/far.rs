@@ -204,6 +204,12 @@ impl GridState {
         self.far.tell(session, FarTold::Ended(ending, Lsn(0)));
     }
 
+    /// Where it has read through others, this node left out.
+    pub(super) fn has_read_through_on(&self, session: SessionId) -> Vec<NodeId> {
+        let own = self.far.by_session.get(&session);
+        own.map_or_else(Vec::new, |own| self.coordinator.has_read_through_on(own.global))
+    }
+
     /// Commits the session's transaction over several nodes.
     pub(super) fn commit_far(&mut self, session: SessionId, log: &mut dyn CommitLog) {
         if let Some(own) = self.far.by_session.get(&session) {

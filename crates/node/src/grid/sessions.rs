@@ -351,6 +351,10 @@ impl GridDesk for GridShared {
         self.state.lock().far.take_told(session)
     }
 
+    fn has_read_through_on(&self, session: SessionId) -> Vec<NodeId> {
+        self.state.lock().has_read_through_on(session)
+    }
+
     fn commit(&self, session: SessionId, log: &mut dyn CommitLog) {
         self.news.store(true, Ordering::Release);
         self.state.lock().commit_far(session, log);

@@ -275,6 +275,16 @@ impl Coordinator {
         self.go_on(global, ticks, log);
     }
 
+    /// The nodes where the transaction has read through the formulas of others, but for that of its session: what it was told there may
+    /// never have been. Before an error is told for it each has to confirm it ([`Operation::Confirm`], rule Q-7).
+    pub fn has_read_through_on(&self, global: GlobalId) -> Vec<NodeId> {
+        let members = self.runs.get(&global).map_or(&[][..], |run| &run.members);
+        let through = members
+            .iter()
+            .filter(|member| member.notes.through && !member.is_adopted);
+        through.map(|member| member.node).collect()
+    }
+
     /// Rolls back. The client needs no answer; whoever is not reached asks later.
     pub fn roll_back(&mut self, global: GlobalId) {
         let Some(run) = self.runs.get(&global) else {

@@ -112,10 +112,12 @@ pub enum Reply {
 pub struct Notes {
     /// It has placed changes.
     pub writes: bool,
-    /// Its snapshot has moved up from the begin tick.
+    /// Its snapshot has moved up from the begin tick, or it has read through the formulas of others: it cannot stand there.
     pub moved: bool,
     /// It stands behind somebody, or waits for readers, and has to settle before it can be prepared.
     pub behind: bool,
+    /// It has read through the formulas of others, and has to confirm that before an error is told.
+    pub through: bool,
 }
 
 /// Bytes of rows after which a page ends.
@@ -260,6 +262,9 @@ pub enum Operation {
     },
     /// Wait until the branch follows nobody: [`Answer::Settled`].
     Settle,
+    /// Wait until those have ended whose formulas the branch has read through, and look whether it was so: [`Answer::Settled`]. If
+    /// not, the branch is given up (rule Q-7).
+    Confirm,
     /// Take back what the operations from number `kept` on have changed: [`Answer::Undone`]. What they did to definitions stays until
     /// the branch ends.
     Undo {
@@ -418,7 +423,7 @@ impl Reply {
                 sketch.number(1);
                 sketch.number(u64::from(*number));
                 answer.sketch(sketch);
-                let notes = [notes.writes, notes.moved, notes.behind];
+                let notes = [notes.writes, notes.moved, notes.behind, notes.through];
                 notes.iter().for_each(|note| sketch.number(u64::from(*note)));
             }
             Reply::Prepared {

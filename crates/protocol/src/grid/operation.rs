@@ -27,7 +27,8 @@ impl Operation {
             Operation::Close { tables } => tables.first().copied(),
             Operation::Several { operations } => operations.first()?.table(),
             Operation::Relay { join } => Some(join.steps.first()?.table),
-            Operation::Settle | Operation::Undo { .. } | Operation::Create { .. } | Operation::Attach { .. } => None,
+            Operation::Settle | Operation::Confirm | Operation::Undo { .. } => None,
+            Operation::Create { .. } | Operation::Attach { .. } => None,
         }
     }
 
@@ -86,6 +87,7 @@ impl Operation {
             Operation::Several { .. }
             | Operation::Relay { .. }
             | Operation::Settle
+            | Operation::Confirm
             | Operation::Undo { .. }
             | Operation::Close { .. }
             | Operation::Create { .. }
@@ -217,6 +219,10 @@ impl Operation {
             }
             Operation::Settle => {
                 database.settle(transaction)?;
+                Answer::Settled
+            }
+            Operation::Confirm => {
+                database.settle_read_through(transaction)?;
                 Answer::Settled
             }
             Operation::Close { tables } => {

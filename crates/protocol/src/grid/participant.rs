@@ -110,12 +110,10 @@ impl Participant {
             participant.on_reach(global.coordinator, global.coordinator == node);
             let floor = database.floor_of(transaction).unwrap_or(birth);
             if let Some(branch) = participant.branches.get_mut(&global) {
-                let check_above = true;
-                let held = None;
                 let reply = Reply::Prepared {
                     floor,
-                    check_above,
-                    held,
+                    check_above: true,
+                    held: None,
                 };
                 branch.prepared = Some((reply, Lsn(0)));
             }
@@ -602,6 +600,7 @@ impl Participant {
             writes: database.changes_anything(transaction),
             moved: !database.reads_where_it_began(transaction),
             behind: database.follows_anybody(transaction).unwrap_or(true),
+            through: database.has_read_through(transaction),
         };
         let count = match &answer {
             Answer::Several(answers) => u32::try_from(answers.len()).unwrap_or(u32::MAX),

@@ -2,8 +2,8 @@
 
 use crate::site::*;
 use rubato_base::{ColumnSet, GlobalId, NodeId, Row, Timestamp, Value};
-use rubato_protocol::Change;
 use rubato_protocol::grid::{Answer, Body, Notes, Operation, Reply, Request};
+use rubato_protocol::{Change, Policies, QueuePolicy};
 
 /// The last place before the next tick.
 fn last_step_of(tick: Timestamp) -> Timestamp {
@@ -375,4 +375,72 @@ fn a_branch_that_holds_where_the_transaction_comes_to_stand_is_not_asked_again()
         panic!("{only:?}")
     };
     assert!(only.to == HERE && above > place);
+}
+
+/// Both insert one key, the younger one told that it is there, which the older one takes back then if `takes_back`, and commits where it
+/// began. The site, what the younger one was told, and what becomes of it then.
+fn insert_behind(takes_back: bool, then: Operation) -> (Notes, Vec<Reply>, Vec<Reply>) {
+    let mut site = Site::with(Policies {
+        queue: QueuePolicy::Pipeline,
+        ..Policies::default()
+    });
+    let insert = || Operation::Insert {
+        table: TABLE,
+        key: key(5),
+        row: Row::from_values(&[Value::Int8(1)]),
+    };
+    let (older, younger) = (global(3), global(4));
+    site.ask(older, operate(0, blind(1, 7)));
+    site.ask(older, operate(1, insert()));
+    let told = site.ask(younger, operate(0, insert()));
+    let [
+        Reply::Answer {
+            answer: Answer::Row(Some(_)),
+            notes,
+            ..
+        },
+    ] = told[..]
+    else {
+        panic!("{told:?}")
+    };
+    let waits = site.ask(younger, operate(1, then));
+    let last = if takes_back {
+        Operation::Undo { kept: 1 }
+    } else {
+        blind(1, 7)
+    };
+    site.ask(older, operate(2, last));
+    let place = None;
+    site.ask(older, Request::Prepare { operations: 3, place });
+    let later = site.ask(older, Request::Decide(Some(tick(3))));
+    (notes, waits, later)
+}
+
+/// Rule P-3: nothing is checked at the begin tick. One that was told of a row that was taken back to a savepoint committed there, below
+/// nothing that would have shown it.
+#[test]
+fn who_has_read_through_others_is_not_placed_where_it_began() {
+    for takes_back in [false, true] {
+        let (notes, waits, later) = insert_behind(takes_back, Operation::Settle);
+        assert!(notes.through && notes.behind && notes.moved);
+        assert_eq!(waits, [], "it waits for whom it has read through");
+        let is_settled = |reply: &&Reply| matches!(reply, Reply::Answer { notes, .. } if notes.moved && !notes.behind);
+        assert_eq!(later.iter().filter(is_settled).count(), 1, "{takes_back}: {later:?}");
+    }
+}
+
+/// Rule Q-7: an error that its client draws from what it was told waits until that is confirmed.
+#[test]
+fn what_was_read_through_is_confirmed_when_it_has_committed_and_was_so() {
+    for takes_back in [false, true] {
+        let (_, waits, later) = insert_behind(takes_back, Operation::Confirm);
+        assert_eq!(waits, []);
+        let confirmed = |reply: &Reply| {
+            let answer = Answer::Settled;
+            matches!(reply, Reply::Answer { number: 1, answer: told, .. } if *told == answer)
+        };
+        let refused = |reply: &Reply| matches!(reply, Reply::Refused(error) if error.is_retryable());
+        assert_eq!(later.iter().any(confirmed), !takes_back, "{later:?}");
+        assert_eq!(later.iter().any(refused), takes_back, "{later:?}");
+    }
 }

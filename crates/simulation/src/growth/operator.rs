@@ -157,6 +157,9 @@ impl World<'_> {
                     if self.random.uniform(0, 2) == 0 {
                         script.push_str(&format!("alter table {} set (spread = false); ", WHOLE.name()));
                     }
+                    if let Some(copied) = self.plan.copied {
+                        script.push_str(&format!("alter table {} set (spread = everywhere); ", copied.name()));
+                    }
                     return self.operator_asks(Asked::Schema, script);
                 }
                 self.operate_in(PAUSE_US);

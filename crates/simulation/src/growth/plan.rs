@@ -1,8 +1,10 @@
 //! The plan of a run: everything about it that is settled before it starts, drawn from its seed.
 
+use crate::history::Table;
 use crate::plan::{Load, Plan, Planned, Trouble};
 use crate::programs::Workload;
 use crate::world::Report;
+use rubato_node::{Policies, QueuePolicy};
 use rubato_workload::Random;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -61,7 +63,14 @@ pub struct GrowthPlan {
     pub troubles: BTreeSet<GrowthTrouble>,
     /// How often nodes go down, if they do.
     pub crashes: usize,
+    /// Whether read-to-write is a pipeline.
+    pub is_pipeline: bool,
+    /// The table of which every node has a copy, if there is one.
+    pub copied: Option<Table>,
 }
+
+/// Tables of which every node may have a copy.
+const COPIED: [Table; 2] = [Table::Plain, Table::Member];
 
 impl GrowthPlan {
     /// The plan of a seed.
@@ -74,6 +83,10 @@ impl GrowthPlan {
             Workload::ALL[at as usize]
         });
         let workloads = workloads.collect::<BTreeSet<Workload>>().into_iter().collect();
+        // Drawn apart: the rest of a seed is what it was before there was this.
+        let mut how = Random::derived(seed, &[33]);
+        let is_pipeline = how.uniform(0, 1) == 0;
+        let copied = COPIED.get(how.uniform(0, 3) as usize).copied();
         GrowthPlan {
             seed,
             nodes: random.uniform(2, 3) as u32,
@@ -83,6 +96,20 @@ impl GrowthPlan {
             workloads,
             troubles,
             crashes: random.uniform(1, 4) as usize,
+            is_pipeline,
+            copied,
+        }
+    }
+
+    /// Policies of the protocol.
+    pub fn policies(&self) -> Policies {
+        let queue = match self.is_pipeline {
+            true => QueuePolicy::Pipeline,
+            false => QueuePolicy::Wait,
+        };
+        Policies {
+            queue,
+            ..Policies::default()
         }
     }
 

@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::world::log_options;
 use rubato_base::NodeId;
 use rubato_node::grid::{ByRows, GridNode, GridSettings};
-use rubato_node::{NodeSettings, VerifyReport, verify};
+use rubato_node::{NodeSettings, Policies, VerifyReport, verify};
 use rubato_stages::worker::Wake;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -97,12 +97,13 @@ impl Site {
     }
 }
 
-fn node_settings() -> NodeSettings {
+fn node_settings(policies: Policies) -> NodeSettings {
     NodeSettings {
         memory_bytes: 64 << 20,
         checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
         clock_us: clock::now_us,
         hosted_responder: Some(|| Box::new(Gathering::new(1))),
+        policies,
         ..NodeSettings::default()
     }
 }
@@ -132,7 +133,8 @@ impl World<'_> {
             ..GridSettings::of(site.number, site.number + 1)
         };
         let (store, directory) = (site.disk.store(), site.disk.directory());
-        let opened = GridNode::open(store, directory, log_options(), node_settings(), settings);
+        let own = node_settings(self.plan.policies());
+        let opened = GridNode::open(store, directory, log_options(), own, settings);
         let (node, report) = opened.map_err(failed("does not recover"))?;
         let bell = Arc::new(Bell::default());
         node.set_wake(Arc::clone(&bell) as _);

@@ -1,6 +1,7 @@
 //! What a transaction has asked other nodes, and what they have answered.
 
 use super::ahead::{Ahead, BYTES_MAX, Call, RowCalls, depend};
+use super::confirming::Confirming;
 use super::definitions::Definitions;
 use super::later::Later;
 use super::laying::Laying;
@@ -68,6 +69,7 @@ pub struct FarRows {
     later: Later,
     pub(super) laying: Laying,
     definitions: Definitions,
+    pub(super) confirming: Confirming,
     /// Rounds of relay joins so far.
     rounds: u32,
     /// What is read belongs to an expression.
@@ -97,6 +99,7 @@ impl FarRows {
             later: Later::default(),
             laying: Laying::default(),
             definitions: Definitions::default(),
+            confirming: Confirming::default(),
             rounds: 0,
             within_expression: false,
             end: None,
@@ -201,6 +204,7 @@ impl FarRows {
             (Purpose::Definition(at), answer) => self.definitions.on_answer(at, answer),
             (Purpose::Later(number), answer) => self.take_later(node, number, answer),
             (Purpose::Laid, answer) => self.laying.on_answer(node, operation, answer),
+            (Purpose::Confirmed(round), _) => self.confirming.on_answer(node, round),
             (Purpose::Nothing, _) => {}
         }
     }
@@ -222,6 +226,7 @@ impl FarRows {
     pub fn end_statement(&mut self) {
         self.seen.clear();
         self.laying.end_statement();
+        self.confirming.end();
         self.forget_rows();
         self.depth = 0;
     }

@@ -1,9 +1,9 @@
 //! Rows of which several nodes have a copy each: they are read where the statement runs, and changed on all nodes.
 
 use super::Rows;
-use rubato_base::{Error, Key, NodeId, TableId, TransactionId};
+use rubato_base::{ColumnSet, Error, Key, NodeId, TableId, TransactionId};
 use rubato_protocol::grid::{Answer, Operation};
-use rubato_protocol::{Outcome, Stop};
+use rubato_protocol::{OnBusy, Outcome, Stop};
 
 impl Rows<'_> {
     /// The nodes that have a copy of each row of the storage, if several have; `None` among them is this one.
@@ -21,6 +21,12 @@ impl Rows<'_> {
         place: (TableId, &Key),
         operation: &Operation,
     ) -> Outcome<Answer> {
+        if let ([None, ..], Operation::Insert { .. }) = (nodes, operation) {
+            // What is inserted here is undone while the others are asked. The place on the key stays, and with it that it is free.
+            let (table, key) = (place.0, place.1.as_bytes());
+            self.here
+                .read_for_update(transaction, table, key, ColumnSet::EXISTENCE, OnBusy::Queue)?;
+        }
         let mut given = None;
         let mut wait = None;
         for node in nodes {

@@ -19,6 +19,8 @@ pub(super) enum Purpose {
     Later(u32),
     /// Whoever lays rows.
     Laid,
+    /// The error that this round is about.
+    Confirmed(u32),
     /// Nobody waits for it.
     Nothing,
 }

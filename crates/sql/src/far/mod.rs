@@ -8,6 +8,7 @@
 //! of their turn so that there is something to ask for together (see `ahead`; decision 0032, point 9).
 
 mod ahead;
+mod confirming;
 mod conversation;
 mod copies;
 mod definitions;

@@ -112,8 +112,8 @@ impl Session {
 
     /// An error is told once those have committed whose formulas it depends on (rule Q-7).
     fn after_checks(&mut self, outcome: Outcome<bool>, partition: &mut Partition) -> Outcome<bool> {
-        if let (Err(Stop::Fail(_)), Some(transaction)) = (&outcome, &self.transaction) {
-            partition.database.settle_read_through(transaction.id)?;
+        if matches!(outcome, Err(Stop::Fail(_))) {
+            self.confirm_read_through(partition)?;
         }
         if matches!(outcome, Ok(false)) {
             self.deadline_us = self.statement_deadline_us();

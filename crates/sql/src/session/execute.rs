@@ -422,11 +422,12 @@ impl Session {
     /// Tells an error of the current statement, which is undone: once those have committed whose formulas the transaction has read
     /// through (rule Q-7 of the protocol). If one of them does not, it was never so.
     pub(super) fn refuse(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let transaction = self.transaction.as_ref().filter(|open| !open.has_ended());
-        let transaction = transaction.map(|transaction| transaction.id);
-        let settled = transaction.map_or(Ok(()), |transaction| {
-            partition.database.settle_read_through(transaction)
-        });
+        let is_open = self.transaction.as_ref().is_some_and(|open| !open.has_ended());
+        let settled = if is_open {
+            self.confirm_read_through(partition)
+        } else {
+            Ok(())
+        };
         match settled {
             Ok(()) => self.fail(error, partition, responder),
             Err(Stop::Fail(error)) => self.fail(error, partition, responder),

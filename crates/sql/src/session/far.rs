@@ -118,6 +118,31 @@ impl Session {
         }
     }
 
+    /// Before an error is told: those must have committed whose formulas the transaction has read through, on all nodes, and it must
+    /// have been so what was seen (rule Q-7).
+    ///
+    /// Errors: [`Stop::Wait`] until that is known; [`Stop::Abort`] if it was never so.
+    pub(super) fn confirm_read_through(&mut self, partition: &mut Partition) -> Outcome<()> {
+        let Some(id) = self.transaction.as_ref().map(|transaction| transaction.id) else {
+            return Ok(());
+        };
+        partition.database.settle_read_through(id)?;
+        if !self.is_over_several_nodes() {
+            return Ok(());
+        }
+        self.hear_others(partition);
+        let nodes = partition.grid.as_ref().map(|desk| desk.has_read_through_on(self.id));
+        let far = self.transaction.as_mut().and_then(|open| open.far.as_mut());
+        let confirmed = match (far, nodes) {
+            (Some(far), Some(nodes)) => far.confirm(&nodes),
+            _ => Ok(()),
+        };
+        if matches!(confirmed, Err(Stop::Wait(_))) {
+            self.ask_others(partition);
+        }
+        confirmed
+    }
+
     /// Whether the transaction is on several nodes.
     pub(super) fn is_over_several_nodes(&self) -> bool {
         let far = self.transaction.as_ref().and_then(|open| open.far.as_ref());

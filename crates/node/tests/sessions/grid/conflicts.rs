@@ -1,5 +1,6 @@
 //! Rows that come to be while a statement waits for what it has had done elsewhere.
 
+use super::spread::spread;
 use super::*;
 use crate::world::pass;
 
@@ -178,5 +179,31 @@ fn columns_are_told_once_wherever_a_block_is_run_again() {
                 }
             }
         }
+    }
+}
+
+/// Rule Q-7: the division is of a value that another transaction has come to on the other node, and may have taken back.
+#[test]
+fn an_error_is_told_when_other_nodes_confirm_what_it_was_drawn_from() {
+    for (end, is_so) in [("COMMIT", true), ("ROLLBACK TO s; COMMIT", false), ("ROLLBACK", false)] {
+        let mut sites = spread();
+        ask_at(
+            1,
+            &mut sites,
+            "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 3; SAVEPOINT s",
+        );
+        ask_at(1, &mut sites, "UPDATE accounts SET v = v - 50 WHERE id = 1");
+        ask_at(0, &mut sites, "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 2");
+        ask_at(0, &mut sites, "UPDATE accounts SET v = v - 1 WHERE id = 1");
+        // It reads what it has taken from, through the other's formula: 100 - 50 - 1.
+        sites[0].send("SELECT 1 / (a.v - 49) FROM accounts a JOIN accounts b ON b.id = 2 WHERE a.id = 1");
+        work(&mut sites);
+        assert_eq!(sites[0].said(), Vec::<String>::new(), "{end}: nothing is known yet");
+        ask_at(1, &mut sites, end);
+        work(&mut sites);
+        let said = sites[0].said();
+        let has = |start: &str| said.iter().any(|line| line.starts_with(start));
+        assert_eq!(has("E 22012"), is_so, "{end}: {said:?}");
+        assert!(is_so || has("E 40001") || has("D 0"), "{end}: {said:?}");
     }
 }

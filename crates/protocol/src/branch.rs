@@ -7,13 +7,13 @@
 use crate::api::{BeginOptions, Change, Changes, CommitLog, DecisionRecord, Outcome, PrepareRecord, Stop, WaitReason};
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::definition::Definition;
-use crate::item::Item;
+use crate::queue::holds_read;
 use crate::read::{note_read, raise_marks};
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
-use crate::table::{RECOVERED_LSN, Slot, Table};
+use crate::table::{RECOVERED_LSN, Slot};
 use crate::tables::Tables;
-use crate::transaction::{ReadRecord, Transaction, WriteRecord};
+use crate::transaction::{Transaction, WriteRecord};
 use rubato_base::{ColumnSet, Error, GlobalId, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId};
 use rubato_formula::RowBounds;
 use std::ops::ControlFlow;
@@ -649,21 +649,6 @@ impl FormulaDatabase {
         }
         Ok(())
     }
-}
-
-/// Whether nobody can change what was read before the reader ends.
-fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId) -> bool {
-    let holds = |item: &Item| {
-        item.intent(reader).is_some_and(|intent| {
-            let existence = if intent.changes.is_empty() {
-                ColumnSet::EMPTY
-            } else {
-                ColumnSet::EXISTENCE
-            };
-            intent.read().union(existence).covers(read.columns)
-        })
-    };
-    held.item_at(read.slot, read.generation).is_some_and(holds)
 }
 
 fn into_error(stop: Stop) -> Error {

@@ -13,9 +13,9 @@ use crate::escrow::claim_behind;
 use crate::item::{Intent, Item, apply_changes};
 use crate::read::{note_read, visible};
 use crate::rules::{Rule, is_kept};
-use crate::table::Slot;
+use crate::table::{Slot, Table};
 use crate::tail::Tail;
-use crate::transaction::Transaction;
+use crate::transaction::{ReadRecord, Transaction};
 use rubato_base::{ColumnSet, Error, Key, Row, TableId, TransactionId};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -221,6 +221,26 @@ impl FormulaDatabase {
 /// Whether another transaction has an intent on the item.
 pub(crate) fn is_busy(item: &Item, transaction: TransactionId) -> bool {
     item.intents().iter().any(|intent| intent.transaction != transaction)
+}
+
+/// Whether nobody can change what was read before the reader ends. Whoever stands before it on other columns, and is not prepared, can:
+/// it need not queue behind. The existence of a row that the reader writes is settled for all.
+pub(crate) fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId) -> bool {
+    let Some(item) = held.item_at(read.slot, read.generation) else {
+        return false;
+    };
+    let Some(at) = item.intents().iter().position(|intent| intent.transaction == reader) else {
+        return false;
+    };
+    let (before, own) = (&item.intents()[..at], &item.intents()[at]);
+    if !own.changes.is_empty() && ColumnSet::EXISTENCE.covers(read.columns) {
+        return true;
+    }
+    let columns = match own.changes.is_empty() {
+        true => own.read(),
+        false => own.read().union(ColumnSet::EXISTENCE),
+    };
+    columns.covers(read.columns) && before.iter().all(|intent| intent.floor.is_some())
 }
 
 fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: QueuePolicy) -> Before {

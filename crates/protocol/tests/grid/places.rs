@@ -1,7 +1,8 @@
 //! Where a transaction over several partitions may come to stand.
 
 use crate::site::*;
-use rubato_base::{ColumnSet, GlobalId, NodeId, Row, Timestamp, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, NodeId, Row, Timestamp, Value};
+use rubato_formula::{Change as ColumnFormula, Formula};
 use rubato_protocol::grid::{Answer, Body, Notes, Operation, Reply, Request};
 use rubato_protocol::{Change, Policies, QueuePolicy};
 
@@ -443,4 +444,59 @@ fn what_was_read_through_is_confirmed_when_it_has_committed_and_was_so() {
         assert_eq!(later.iter().any(confirmed), !takes_back, "{later:?}");
         assert_eq!(later.iter().any(refused), takes_back, "{later:?}");
     }
+}
+
+/// A formula of one who stood on the row before, on another column, is placed while the branch is prepared: it has not queued behind it.
+#[test]
+fn what_one_who_stands_before_may_still_change_is_checked_at_the_place() {
+    let of =
+        |column: u16, value: ColumnFormula| (ColumnSet::column(usize::from(column)), Formula::new([value]).unwrap());
+    let int8 = || ColumnType::plain(DataType::Int8);
+    let mut site = Site::new();
+    let row = Row::from_values(&[Value::Int8(100), Value::Int8(0)]);
+    let (made, prepared, before) = (global(3), global(4), global(5));
+    let insert = Operation::Insert {
+        table: TABLE,
+        key: key(5),
+        row,
+    };
+    site.ask(made, operate(0, insert));
+    site.ask(made, Request::CommitAlone { operations: 1 });
+    let blind = |(_, formula): (ColumnSet, Formula)| Operation::Blind {
+        table: TABLE,
+        key: key(5),
+        formula,
+        bounds: rubato_formula::RowBounds::None,
+    };
+    site.ask(
+        before,
+        operate(0, blind(of(1, ColumnFormula::add(1, int8(), Value::Int8(1))))),
+    );
+    // It takes 10 from what it reads.
+    let (columns, formula) = of(0, ColumnFormula::set(0, int8(), Value::Int8(90)));
+    let taken = Operation::Update {
+        table: TABLE,
+        key: key(5),
+        columns,
+        formula,
+    };
+    site.ask(prepared, operate(0, taken));
+    let place = None;
+    let told = site.ask(prepared, Request::Prepare { operations: 1, place });
+    let check_above = matches!(told[..], [Reply::Prepared { check_above: true, .. }]);
+    site.ask(
+        before,
+        operate(1, blind(of(0, ColumnFormula::add(0, int8(), Value::Int8(5))))),
+    );
+    let committed = site.ask(before, Request::CommitAlone { operations: 2 });
+    assert!(matches!(committed[..], [Reply::Committed { .. }]), "{committed:?}");
+    assert!(check_above, "{told:?}");
+    let checked = site.ask(
+        prepared,
+        Request::Check {
+            place: tick(9),
+            operations: 1,
+        },
+    );
+    assert!(matches!(checked[..], [Reply::Refused(_)]), "{checked:?}");
 }

@@ -6,6 +6,7 @@
 use super::environment::handed_over;
 use super::finish::reads_no_row;
 use super::follow::{MarksAway, goes_along, runs_anywhere};
+use super::replay::sets_only;
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
 use crate::catalog::Catalog;
@@ -260,6 +261,11 @@ impl Session {
                 Home::AtKeeper(node) => Ok(Place::Moves(node)),
                 _ => Ok(Place::Here),
             };
+        }
+        // Settings are the session's, wherever its block goes on.
+        let sets = sets_only(&current.statement) && home == Home::Anywhere;
+        if sets && self.transaction.is_none() && !current.alone {
+            return Ok(Place::Here);
         }
         if self.transaction.is_none() && self.is_better_at_keeper(home, current.alone, partition) {
             return Ok(desk.keeper().map_or(Place::Here, Place::At));

@@ -73,6 +73,21 @@ fn settings_of_a_block_that_runs_elsewhere_are_the_clients() {
     ask_at(1, &mut sites, &set("three", false));
     assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
     assert_eq!(ask_at(1, &mut sites, "SHOW a.b")[1], "D three");
+    // Also where it is what a block begins with, of a session whose blocks begin at the keeper.
+    ask_at(
+        1,
+        &mut sites,
+        "BEGIN; SELECT v FROM stock FOR UPDATE; CREATE TABLE other (id int)",
+    );
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK; BEGIN")[1], "C BEGIN");
+    ask_at(1, &mut sites, &set("four", true));
+    assert!(fine(&ask_at(1, &mut sites, "UPDATE stock SET v = 1 WHERE id = 1")));
+    assert_eq!(
+        (shown(&mut sites, "a.b"), ask_at(1, &mut sites, "SHOW a.b")[1].clone()),
+        ("D four".into(), "D four".into())
+    );
+    ask_at(1, &mut sites, "COMMIT");
+    assert_eq!(shown(&mut sites, "a.b"), "D three");
     assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM new")[1], "D 0");
 }
 

@@ -320,6 +320,8 @@ pub struct Table {
     pub materialised: Option<Arc<Materialised>>,
     /// What becomes of a temporary table's rows when the transaction commits.
     pub on_commit: OnCommit,
+    /// DISABLE TRIGGER ALL: nobody looks at what its rows refer to, nor at what refers to them.
+    pub is_unchecked: bool,
     /// How its rows lie on the nodes of a grid. `None`: all on the first one, for good.
     pub spread: Option<Spread>,
     /// Grows whenever anything above changes: a statement planned for another version must be planned again, and a
@@ -673,6 +675,8 @@ pub struct Sequence {
     pub maximum: i64,
     /// Whether it starts over at its end.
     pub cycle: bool,
+    /// How many numbers were to be kept at hand: shown, and of no effect.
+    pub cache: i64,
     /// The table and column that own it (serial, identity): it is dropped with them.
     pub owned_by: Option<(RelationName, usize)>,
     /// The type of its numbers; `None` if it was made before that was kept.

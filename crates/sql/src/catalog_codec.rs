@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Whole as u8;
+const VERSION: u8 = Format::Unchecked as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,8 @@ enum Format {
     Moving = 11,
     /// A table that is whole may lie on any node.
     Whole = 12,
+    /// Tables may go unchecked for what refers; sequences say what was to be kept at hand.
+    Unchecked = 13,
 }
 
 /// Appends a whole catalog.
@@ -80,6 +82,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         10 => Format::Ways,
         11 => Format::Moving,
         12 => Format::Whole,
+        13 => Format::Unchecked,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,

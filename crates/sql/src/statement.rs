@@ -536,6 +536,8 @@ pub enum AlterAction {
     Place(crate::catalog::Spread),
     /// What a step does with rows.
     Move(crate::executor::MoveWork),
+    /// ENABLE and DISABLE TRIGGER ALL: whether foreign keys are looked at.
+    CheckReferences(bool),
     /// ADD PRIMARY KEY (columns): the rows are laid out anew by the key.
     AddPrimaryKey {
         /// Constraint name.

@@ -175,7 +175,6 @@ fn what_is_set_is_obeyed_or_refused() {
         "standard_conforming_strings = off",
         "intervalstyle = sql_standard",
         "datestyle = german",
-        "session_replication_role = replica",
         "log_statement = 'all'",
         "default_tablespace = nope",
         "extra_float_digits = 4",

@@ -33,6 +33,7 @@ scripts!(
     temporary_combined,
     time_patterns,
     told_notices,
+    unchecked,
     written_views
 );
 

@@ -160,6 +160,11 @@ impl Context<'_> {
                 }
             }
             AlterPiece::Nothing => {}
+            AlterPiece::Triggers { name: None, enabled } => actions.push(AlterAction::CheckReferences(*enabled)),
+            AlterPiece::Triggers { name: Some(name), .. } => {
+                let message = format!("trigger \"{name}\" for table \"{}\" does not exist", table.name);
+                return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+            }
             // What is not about the grid is about PostgreSQL's files.
             AlterPiece::SetOptions(given) => {
                 if let Some((nodes, rows_max)) = step_of(given)? {

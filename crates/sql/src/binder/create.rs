@@ -80,6 +80,7 @@ impl<'a, 'c> Definition<'a, 'c> {
             referenced_by: Vec::new(),
             materialised: None,
             on_commit: OnCommit::Preserve,
+            is_unchecked: false,
             spread: None,
             version: 0,
         };

@@ -136,6 +136,7 @@ pub(super) fn table_with(name: &RelationName, names: &[String], output: &[Output
         referenced_by: Vec::new(),
         materialised: None,
         on_commit: OnCommit::Preserve,
+        is_unchecked: false,
         spread: (!name.schema.is_temporary()).then(Spread::default),
         version: 0,
     })

@@ -3,6 +3,7 @@
 use super::create::Definition;
 use super::name_of_text;
 use crate::catalog::Table;
+use crate::parser::identity::BESIDE_NAME;
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState};
 use sqlparser::ast;
@@ -57,6 +58,7 @@ pub(super) fn given_name(options: &[ast::SequenceOptions]) -> Result<Option<Vec<
         if let ast::SequenceOptions::Cache(ast::Expr::Value(value)) = option
             && let ast::Value::Placeholder(name) = &value.value
         {
+            let name = name.split(BESIDE_NAME).next().unwrap_or(name);
             return name_of_text(name).map(Some);
         }
     }

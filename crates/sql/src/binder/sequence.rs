@@ -4,6 +4,7 @@ use super::Context;
 use super::dml::find_column;
 use super::types::{TypeName, type_by_name};
 use crate::catalog::{RelationName, Sequence, limits_of};
+use crate::parser::identity::BESIDE_NAME;
 use crate::parser::utility::{AlterSequenceSyntax, Altered, SequenceOptions, SequenceSyntax};
 use crate::statement::SchemaChange;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
@@ -72,6 +73,7 @@ impl Context<'_> {
             minimum: bound(given.minimum, "minvalue", before.minimum),
             maximum: bound(given.maximum, "maxvalue", before.maximum),
             cycle: given.cycle || (before.cycle && !without("cycle")),
+            cache: given.cache.or(Some(before.cache)),
         };
         let mut sequence = new_sequence(&before.key(), data_type, &options)?;
         sequence.id = before.id;
@@ -161,6 +163,10 @@ pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &S
             "START value ({start}) cannot be greater than MAXVALUE ({maximum})"
         ));
     }
+    let cache = options.cache.unwrap_or(1);
+    if cache < 1 {
+        return invalid(format!("CACHE ({cache}) must be greater than zero"));
+    }
     let cycle = options.cycle;
     Ok(Sequence {
         id: 0,
@@ -171,6 +177,7 @@ pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &S
         minimum,
         maximum,
         cycle,
+        cache,
         owned_by: None,
         data_type: Some(data_type),
     })
@@ -185,12 +192,23 @@ pub(super) fn sequence_options(options: &[ast::SequenceOptions]) -> Result<Seque
             ast::SequenceOptions::MinValue(value) => found.minimum = value.as_ref().map(sequence_number).transpose()?,
             ast::SequenceOptions::MaxValue(value) => found.maximum = value.as_ref().map(sequence_number).transpose()?,
             ast::SequenceOptions::StartWith(value, _) => found.start = Some(sequence_number(value)?),
-            ast::SequenceOptions::Cache(_) => {}
+            ast::SequenceOptions::Cache(value) => found.cache = cache_beside_name(value)?,
             // The flag is of NO CYCLE.
             ast::SequenceOptions::Cycle(no) => found.cycle = !no,
         }
     }
     Ok(found)
+}
+
+/// The number of CACHE, which stands behind the name of the sequence if that is given.
+fn cache_beside_name(expr: &ast::Expr) -> Result<Option<i64>> {
+    let ast::Expr::Value(value) = expr else {
+        return sequence_number(expr).map(Some);
+    };
+    match &value.value {
+        ast::Value::Placeholder(given) => Ok(given.split_once(BESIDE_NAME).and_then(|(_, cache)| cache.parse().ok())),
+        _ => sequence_number(expr).map(Some),
+    }
 }
 
 fn sequence_number(expr: &ast::Expr) -> Result<i64> {

@@ -274,6 +274,7 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
             true => on_commit(reader)?,
             false => OnCommit::Preserve,
         },
+        is_unchecked: false,
         spread: None,
     };
     if format >= Format::Details {
@@ -297,6 +298,9 @@ pub(super) fn table(reader: &mut ByteReader<'_>, format: Format) -> Result<Table
     }
     if format >= Format::Spread {
         table.spread = option(reader, |reader| spread(reader, format))?;
+    }
+    if format >= Format::Unchecked {
+        table.is_unchecked = flag(reader)?;
     }
     if format < Format::Ways && table.materialised.is_none() && !table.schema.is_temporary() {
         table.spread.get_or_insert_default();
@@ -636,6 +640,10 @@ fn sequence(reader: &mut ByteReader<'_>, format: Format) -> Result<Sequence> {
         data_type: match format >= Format::Details {
             true => option(reader, |reader| reader.data_type())?,
             false => None,
+        },
+        cache: match format >= Format::Unchecked {
+            true => reader.u64()? as i64,
+            false => 1,
         },
     })
 }

@@ -168,6 +168,7 @@ pub(super) fn table(table: &Table, out: &mut Vec<u8>) {
         }
         out.push(u8::from(spread.takes_new));
     });
+    out.push(u8::from(table.is_unchecked));
 }
 
 fn way(out: &mut Vec<u8>, way: &SpreadWay) {
@@ -300,4 +301,5 @@ fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
         put_length(out, *column);
     });
     option(out, sequence.data_type, put_data_type);
+    out.extend_from_slice(&sequence.cache.to_le_bytes());
 }

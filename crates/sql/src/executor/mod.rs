@@ -127,6 +127,12 @@ pub struct ExecutionContext<'a> {
 const WRITTEN_ROW_COST: u64 = 8;
 
 impl ExecutionContext<'_> {
+    /// Whether the session takes rows as they are elsewhere (`session_replication_role`): foreign keys are not looked at.
+    pub(crate) fn is_replica(&self) -> bool {
+        let role = self.evaluation.environment.setting("session_replication_role");
+        role.is_some_and(|role| role == "replica")
+    }
+
     /// Does `work` with what one execution of a statement knows by itself: the sets of its long lists, and sizes if it asks for them.
     pub(crate) fn with_known<T>(
         &mut self,

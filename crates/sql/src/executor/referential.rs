@@ -67,6 +67,11 @@ struct Referred {
     new: Option<Row>,
 }
 
+/// Whether something is to be done, or to be looked for, when a row of the table is gone or has another key.
+fn is_referred_to(table: &Table) -> bool {
+    !table.referenced_by.is_empty() && !table.is_unchecked
+}
+
 /// The side from which a foreign key is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
@@ -166,7 +171,7 @@ impl Effects {
     ) {
         self.note_unique(table, new, changed);
         self.note_referring(table, new, changed, None);
-        if !table.referenced_by.is_empty() {
+        if is_referred_to(table) {
             let values: Vec<Value> = (0..table.columns.len()).map(|column| new.column(column)).collect();
             let new = Some(Row::from_values(&values));
             self.referred.push(Referred {
@@ -179,7 +184,7 @@ impl Effects {
 
     /// Takes note of a deleted row.
     pub(crate) fn row_removed(&mut self, table: &Arc<Table>, old: RowRef<'_>) {
-        if !table.referenced_by.is_empty() {
+        if is_referred_to(table) {
             self.referred.push(Referred {
                 table: Arc::clone(table),
                 old: old.to_row(),
@@ -200,7 +205,8 @@ impl Effects {
         changed: ColumnSet,
         mut noted: Option<&mut Noted>,
     ) {
-        for (number, foreign_key) in table.foreign_keys.iter().enumerate() {
+        let is_checked = |_: &(usize, &ForeignKey)| !table.is_unchecked;
+        for (number, foreign_key) in table.foreign_keys.iter().enumerate().filter(is_checked) {
             if !foreign_key
                 .columns
                 .iter()
@@ -253,6 +259,11 @@ impl Effects {
 
     /// Checks and carries out everything noted; false when the context's rows are spent before that is done. 23503.
     pub(crate) fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        let is_any = !self.referring.is_empty() || !self.referred.is_empty();
+        if is_any && context.is_replica() {
+            self.referring.clear();
+            self.referred.clear();
+        }
         loop {
             self.sort_referred(context)?;
             let Some(mut task) = self.follow_ups.pop_front() else {

@@ -6,6 +6,9 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// The options in the library's order. The name of the sequence stands where CACHE has its number, as a placeholder.
 const ORDER: [&str; 6] = ["increment", "minvalue", "maxvalue", "start", "cache", "cycle"];
 
+/// What stands between the name of a sequence and the number of CACHE.
+pub(crate) const BESIDE_NAME: char = '\u{0}';
+
 /// `AS IDENTITY (options in any order)` with its options in the library's order.
 pub(super) fn identity_options(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut place = 0;
@@ -52,12 +55,30 @@ fn ordered(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
         let has_name = place == 4 && !options[place].is_empty();
         if options[place].is_empty() {
             options[place] = option;
-        } else if !has_name {
+        } else if has_name {
+            add_to_name(&mut options[place], &option);
+        } else {
             // Given twice: the library says so.
             return None;
         }
     }
     Some(options.concat())
+}
+
+/// The number of CACHE goes with the name that stands in its place.
+fn add_to_name(name: &mut [TokenWithSpan], cache: &[TokenWithSpan]) {
+    let number = cache.iter().find_map(|token| match &token.token {
+        Token::Number(number, _) => Some(number),
+        _ => None,
+    });
+    let place = name.iter_mut().find_map(|token| match &mut token.token {
+        Token::Placeholder(name) => Some(name),
+        _ => None,
+    });
+    if let (Some(number), Some(name)) = (number, place) {
+        name.push(BESIDE_NAME);
+        name.push_str(number);
+    }
 }
 
 /// `SEQUENCE NAME name` with the name as it was written, and how many tokens that takes.

@@ -7,7 +7,7 @@
 pub(crate) mod cursor;
 mod dialect;
 mod forms;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod lexer;
 mod normalise;
 mod parenthesised;

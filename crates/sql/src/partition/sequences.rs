@@ -247,6 +247,7 @@ mod tests {
             cycle,
             owned_by: None,
             data_type: None,
+            cache: 1,
         }
     }
 

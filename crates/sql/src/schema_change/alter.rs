@@ -35,6 +35,10 @@ impl Change {
                 let key = own.primary_key.clone();
                 self.lay_out(table, key)
             }
+            AlterAction::CheckReferences(checked) => {
+                self.table_mut(table)?.is_unchecked = !checked;
+                Ok(())
+            }
             AlterAction::Change(change) => self.change_rows(table, change),
             AlterAction::Place(spread) => {
                 self.table_mut(table)?.spread = Some(spread.clone());

@@ -546,7 +546,7 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
             Value::Int8(sequence.increment),
             Value::Int8(sequence.maximum),
             Value::Int8(sequence.minimum),
-            Value::Int8(1),
+            Value::Int8(sequence.cache),
             Value::Bool(sequence.cycle),
         ]
     };

@@ -201,7 +201,7 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
             Value::Int8(sequence.maximum),
             Value::Int8(sequence.increment),
             Value::Bool(sequence.cycle),
-            Value::Int8(1),
+            Value::Int8(sequence.cache),
         ]
     };
     view.catalog.sequences.values().map(row).collect()

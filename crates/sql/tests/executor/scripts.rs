@@ -87,6 +87,7 @@ scripts!(
     select,
     semi_joins,
     not_valid,
+    sequence_caches,
     sets,
     subqueries,
     table_like,

@@ -408,6 +408,7 @@ pub fn table(name: &str, id: u32) -> Table {
         schema: rubato_sql::catalog::SchemaId::PUBLIC,
         materialised: None,
         on_commit: Default::default(),
+        is_unchecked: false,
         version: 1,
     }
 }

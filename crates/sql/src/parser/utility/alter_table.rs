@@ -50,6 +50,11 @@ pub(crate) enum AlterPiece {
     /// SET of options of a view: names and values.
     SetOptions(Vec<(String, Option<String>)>),
     ResetOptions(Vec<String>),
+    /// ENABLE and DISABLE TRIGGER: one by name, or all of them.
+    Triggers {
+        name: Option<String>,
+        enabled: bool,
+    },
     /// What changes nothing here, but names a column.
     NothingOfColumn(String),
     /// The same of an index.
@@ -129,6 +134,11 @@ fn own_action(cursor: &mut Cursor<'_>, kind: RelationKind) -> Result<Option<Alte
     {
         return Ok(Some(AlterPiece::Nothing));
     }
+    for (verb, enabled) in [("enable", true), ("disable", false)] {
+        if kind == RelationKind::Table && cursor.accept_all(&[verb, "trigger"]) {
+            return triggers(cursor, enabled).map(Some);
+        }
+    }
     if cursor.accept("alter") {
         return match kind {
             RelationKind::View => Err(Error::unsupported("a default of a column of a view")),
@@ -136,6 +146,18 @@ fn own_action(cursor: &mut Cursor<'_>, kind: RelationKind) -> Result<Option<Alte
         };
     }
     options(cursor, kind)
+}
+
+/// What stands behind ENABLE TRIGGER and DISABLE TRIGGER. Triggers of users' own there are none.
+fn triggers(cursor: &mut Cursor<'_>, enabled: bool) -> Result<AlterPiece> {
+    Ok(match cursor.accept_any(&["all", "user"]) {
+        Some("user") => AlterPiece::Nothing,
+        Some(_) => AlterPiece::Triggers { name: None, enabled },
+        None => AlterPiece::Triggers {
+            name: Some(cursor.name()?),
+            enabled,
+        },
+    })
 }
 
 /// `SET (...)` and `RESET (...)`.

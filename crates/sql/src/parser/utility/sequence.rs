@@ -25,6 +25,7 @@ pub(crate) struct SequenceOptions {
     pub minimum: Option<i64>,
     pub maximum: Option<i64>,
     pub cycle: bool,
+    pub cache: Option<i64>,
 }
 
 /// ALTER SEQUENCE before binding.
@@ -148,7 +149,7 @@ fn number_option(cursor: &mut Cursor<'_>, options: &mut SequenceOptions) -> Resu
         cursor.accept("with");
         options.start = Some(whole_number(cursor)?);
     } else if cursor.accept("cache") {
-        whole_number(cursor)?;
+        options.cache = Some(whole_number(cursor)?);
     } else if cursor.accept("cycle") {
         options.cycle = true;
     } else {

@@ -38,6 +38,8 @@ pub(super) enum Unit {
     Pages,
 }
 
+/// Values of `session_replication_role`.
+const REPLICATION_ROLES: &[&str] = &["origin", "replica", "local"];
 /// Values of `client_min_messages`.
 const CLIENT_LEVELS: &[&str] = &[
     "debug5", "debug4", "debug3", "debug2", "debug1", "log", "notice", "warning", "error",
@@ -196,12 +198,7 @@ pub(super) const KNOWN: &[(&str, &str, Kind, bool)] = &[
     ),
     ("server_version_num", "150000", Fixed, false),
     ("session_authorization", "", Only(&[""], NO_ROLES), true),
-    (
-        "session_replication_role",
-        "origin",
-        Only(&["origin"], "foreign keys are always checked"),
-        false,
-    ),
+    ("session_replication_role", "origin", OneOf(REPLICATION_ROLES), false),
     // The memory for rows.
     ("shared_buffers", "0", Fixed, false),
     ("ssl", "off", Fixed, false),

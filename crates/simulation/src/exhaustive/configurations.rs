@@ -3,6 +3,7 @@
 use super::definition::{Op, Program};
 use super::world::{Configuration, Crash};
 use Op::*;
+use rubato_protocol::QueuePolicy;
 
 /// Programs with a name.
 struct Shape {
@@ -186,6 +187,56 @@ const THREES: &[Shape] = &[
     },
 ];
 
+/// Read to write is a pipeline, and some of what is written is taken back.
+const PIPELINES: &[Shape] = &[
+    Shape {
+        name: "read to write behind what is taken back",
+        programs: || {
+            vec![
+                vec![Plus(1, 1), ReadAdd(0, 7), Back(0)],
+                vec![ReadAdd(0, 5), Plus(1, 3)],
+            ]
+        },
+        start: &[0, 1],
+    },
+    Shape {
+        name: "an insert behind one that is taken back",
+        programs: || vec![vec![Plus(1, 1), Insert(2), Back(2)], vec![Insert(2), Plus(1, 2)]],
+        start: &[0, 1],
+    },
+    Shape {
+        name: "a lock behind what is taken back and written again",
+        programs: || {
+            vec![
+                vec![Plus(1, 1), ReadAdd(0, 7), Back(0), Plus(0, 2)],
+                vec![Lock(0), Read(1)],
+            ]
+        },
+        start: &[0, 1],
+    },
+    Shape {
+        name: "own formulas read back behind one that is taken back",
+        programs: || {
+            vec![
+                vec![Plus(1, 1), Plus(0, 7), Back(0)],
+                vec![Times(0, 2), Read(0), Plus(1, 3)],
+            ]
+        },
+        start: &[0, 1],
+    },
+    Shape {
+        name: "a line of three",
+        programs: || {
+            vec![
+                vec![ReadAdd(0, 7), Back(0), Plus(1, 1)],
+                vec![ReadAdd(0, 5), Plus(1, 2)],
+                vec![ReadAdd(0, 3)],
+            ]
+        },
+        start: &[0, 1],
+    },
+];
+
 /// Three sessions of one node: a circle over both nodes leads through one that stays (rule Q-5).
 const SESSIONS: &[Shape] = &[Shape {
     name: "a session that stays between two that go over",
@@ -244,6 +295,11 @@ pub fn all() -> Vec<Configuration> {
     let mut all = Vec::new();
     all.extend(SHAPES.iter().map(|shape| of(shape, "")));
     all.extend(THREES.iter().map(|shape| of(shape, "")));
+    for shape in SHAPES.iter().chain(PIPELINES) {
+        let mut configuration = of(shape, ", as a pipeline");
+        configuration.policies.queue = QueuePolicy::Pipeline;
+        all.push(configuration);
+    }
     for shape in SHAPES.iter().chain(SESSIONS) {
         let mut configuration = of(shape, ", by sessions");
         configuration.sessions = true;

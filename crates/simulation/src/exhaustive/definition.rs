@@ -26,6 +26,8 @@ pub enum Op {
     Delete(Item),
     /// The number and the sum of all rows of a node.
     Count(u8),
+    /// Take back the step before, which was on this row.
+    Back(Item),
     /// Give up.
     Rollback,
 }
@@ -47,7 +49,7 @@ impl Op {
     pub fn node(self, nodes: u8) -> u8 {
         match self {
             Op::Read(x) | Op::Plus(x, _) | Op::Times(x, _) | Op::Set(x, _) | Op::ReadAdd(x, _) => x % nodes,
-            Op::Lock(x) | Op::Insert(x) | Op::Delete(x) => x % nodes,
+            Op::Lock(x) | Op::Insert(x) | Op::Delete(x) | Op::Back(x) => x % nodes,
             Op::Count(node) => node % nodes,
             Op::Rollback => 0,
         }
@@ -55,7 +57,7 @@ impl Op {
 
     /// Whether the operation may change rows.
     pub fn writes(self) -> bool {
-        !matches!(self, Op::Read(_) | Op::Count(_) | Op::Rollback)
+        !matches!(self, Op::Read(_) | Op::Count(_) | Op::Back(_) | Op::Rollback)
     }
 
     /// The operation on the whole state, alone.
@@ -79,7 +81,7 @@ impl Op {
                 let (count, sum) = rows.fold((0, 0), |(count, sum), (_, v)| (count + 1, sum + v));
                 seen.extend([Some(count), Some(sum)]);
             }
-            Op::Rollback => {}
+            Op::Back(_) | Op::Rollback => {}
         }
     }
 }
@@ -153,8 +155,16 @@ impl Attempt<'_> {
                 continue;
             }
             let (mut next, mut seen) = (state.clone(), Seen::new());
-            let steps = self.programs[i].iter();
-            steps.for_each(|op| op.apply(&mut next, self.nodes, &mut seen));
+            let mut before = next.clone();
+            for op in &self.programs[i] {
+                match op {
+                    Op::Back(_) => next.clone_from(&before),
+                    op => {
+                        before.clone_from(&next);
+                        op.apply(&mut next, self.nodes, &mut seen);
+                    }
+                }
+            }
             if seen != self.history.seen[i] {
                 continue;
             }

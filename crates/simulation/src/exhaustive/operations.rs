@@ -76,7 +76,7 @@ pub(super) fn operation(op: Op) -> Operation {
             },
             columns,
         },
-        Op::Rollback => Operation::Settle,
+        Op::Back(_) | Op::Rollback => Operation::Settle,
     }
 }
 
@@ -85,6 +85,7 @@ pub(super) fn shown(op: Op, answer: &Answer) -> Option<Seen> {
     let value = |row: &Row| row.get(0).as_i64();
     Some(match (op, answer) {
         (Op::Insert(_), Answer::Row(row)) => vec![row.as_ref().map(|_| 1)],
+        (Op::Back(_), Answer::Undone) => Vec::new(),
         (_, Answer::Row(row)) => vec![row.as_ref().and_then(value)],
         (Op::Count(_), Answer::Rows(rows)) => {
             let sum = rows.iter().filter_map(|(_, row)| value(row)).sum();

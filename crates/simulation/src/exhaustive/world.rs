@@ -317,6 +317,7 @@ impl World {
                     false => 1,
                 };
                 let operation = match &rest[..count] {
+                    [Op::Back(_)] => self.taking_back(i, node),
                     [op] => operation(*op),
                     several => Operation::Several {
                         operations: several.iter().map(|op| operation(*op)).collect(),
@@ -330,6 +331,14 @@ impl World {
                 coordinator.commit(global, &mut self.ticks, log);
             }
         }
+    }
+
+    /// Takes back what the step before has done, on the node where it was.
+    fn taking_back(&self, i: usize, node: u8) -> Operation {
+        let (program, nodes) = (&self.configuration.programs[i], self.configuration.nodes);
+        let before = &program[..self.clients[i].at.saturating_sub(1)];
+        let kept = before.iter().filter(|op| op.node(nodes) == node).count();
+        Operation::Undo { kept: kept as u32 }
     }
 
     /// The client gives up.

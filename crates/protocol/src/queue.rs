@@ -223,8 +223,8 @@ pub(crate) fn is_busy(item: &Item, transaction: TransactionId) -> bool {
     item.intents().iter().any(|intent| intent.transaction != transaction)
 }
 
-/// Whether nobody can change what was read before the reader ends. Whoever stands before it on other columns, and is not prepared, can:
-/// it need not queue behind. The existence of a row that the reader writes is settled for all.
+/// Whether nobody can change what was read before the reader ends. Whoever stands before it can, since it need not queue behind: it
+/// may have placed a formula on what was read since, or may yet while it is not prepared. The existence of a row that the reader writes is settled for all.
 pub(crate) fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId) -> bool {
     let Some(item) = held.item_at(read.slot, read.generation) else {
         return false;
@@ -240,7 +240,8 @@ pub(crate) fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId)
         true => own.read(),
         false => own.read().union(ColumnSet::EXISTENCE),
     };
-    columns.covers(read.columns) && before.iter().all(|intent| intent.floor.is_some())
+    let is_settled = |intent: &Intent| intent.floor.is_some() && !intent.written.intersects(read.columns);
+    columns.covers(read.columns) && before.iter().all(is_settled)
 }
 
 fn before(item: &Item, transaction: TransactionId, columns: ColumnSet, policy: QueuePolicy) -> Before {

@@ -446,57 +446,63 @@ fn what_was_read_through_is_confirmed_when_it_has_committed_and_was_so() {
     }
 }
 
-/// A formula of one who stood on the row before, on another column, is placed while the branch is prepared: it has not queued behind it.
+/// One who stood on the row before, on another column, changes what the branch has read, before or after that is prepared: it has not
+/// queued behind it. A change was lost.
 #[test]
 fn what_one_who_stands_before_may_still_change_is_checked_at_the_place() {
-    let of =
-        |column: u16, value: ColumnFormula| (ColumnSet::column(usize::from(column)), Formula::new([value]).unwrap());
-    let int8 = || ColumnType::plain(DataType::Int8);
-    let mut site = Site::new();
-    let row = Row::from_values(&[Value::Int8(100), Value::Int8(0)]);
-    let (made, prepared, before) = (global(3), global(4), global(5));
-    let insert = Operation::Insert {
+    let add = |column: u16, n: i64| Operation::Blind {
         table: TABLE,
         key: key(5),
-        row,
-    };
-    site.ask(made, operate(0, insert));
-    site.ask(made, Request::CommitAlone { operations: 1 });
-    let blind = |(_, formula): (ColumnSet, Formula)| Operation::Blind {
-        table: TABLE,
-        key: key(5),
-        formula,
+        formula: Formula::new([ColumnFormula::add(
+            column,
+            ColumnType::plain(DataType::Int8),
+            Value::Int8(n),
+        )])
+        .unwrap(),
         bounds: rubato_formula::RowBounds::None,
     };
-    site.ask(
-        before,
-        operate(0, blind(of(1, ColumnFormula::add(1, int8(), Value::Int8(1))))),
-    );
-    // It takes 10 from what it reads.
-    let (columns, formula) = of(0, ColumnFormula::set(0, int8(), Value::Int8(90)));
-    let taken = Operation::Update {
-        table: TABLE,
-        key: key(5),
-        columns,
-        formula,
+    let (made, before, reader) = (global(3), global(4), global(5));
+    let prepare = |operations| Request::Prepare {
+        operations,
+        place: None,
     };
-    site.ask(prepared, operate(0, taken));
-    let place = None;
-    let told = site.ask(prepared, Request::Prepare { operations: 1, place });
-    let check_above = matches!(told[..], [Reply::Prepared { check_above: true, .. }]);
-    site.ask(
-        before,
-        operate(1, blind(of(0, ColumnFormula::add(0, int8(), Value::Int8(5))))),
-    );
-    let committed = site.ask(before, Request::CommitAlone { operations: 2 });
-    assert!(matches!(committed[..], [Reply::Committed { .. }]), "{committed:?}");
-    assert!(check_above, "{told:?}");
-    let checked = site.ask(
-        prepared,
-        Request::Check {
-            place: tick(9),
-            operations: 1,
-        },
-    );
-    assert!(matches!(checked[..], [Reply::Refused(_)]), "{checked:?}");
+    for is_prepared in [false, true] {
+        let mut site = Site::new();
+        let insert = Operation::Insert {
+            table: TABLE,
+            key: key(5),
+            row: Row::from_values(&[Value::Int8(100), Value::Int8(0)]),
+        };
+        site.ask(made, operate(0, insert));
+        site.ask(made, Request::CommitAlone { operations: 1 });
+        site.ask(before, operate(0, add(1, 1)));
+        let lock = Operation::Lock {
+            table: TABLE,
+            key: key(5),
+            columns: ColumnSet::column(0),
+        };
+        site.ask(reader, operate(0, lock));
+        site.ask(reader, operate(1, blind(1, 7)));
+        if is_prepared {
+            site.ask(before, operate(1, add(0, 5)));
+            site.ask(before, prepare(2));
+        }
+        let told = site.ask(reader, prepare(2));
+        assert!(
+            matches!(told[..], [Reply::Prepared { check_above: true, .. }]),
+            "{is_prepared}: {told:?}"
+        );
+        let place = tick(9);
+        let check = Request::Check { place, operations: 2 };
+        let told = if is_prepared {
+            assert_eq!(site.ask(reader, check), [], "it waits for who is prepared");
+            site.ask(before, Request::Decide(Some(tick(6))))
+        } else {
+            site.ask(before, operate(1, add(0, 5)));
+            site.ask(before, Request::CommitAlone { operations: 2 });
+            site.ask(reader, check)
+        };
+        let refused = |reply: &Reply| matches!(reply, Reply::Refused(_));
+        assert!(told.iter().any(refused), "{is_prepared}: {told:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! The data types of columns and expressions.
 
+use crate::datetime::interval_fields;
 use crate::enumeration::Marked;
 use std::fmt;
 
@@ -493,6 +494,7 @@ impl fmt::Display for ColumnType {
                     .unwrap_or((self.data_type.name(), ""));
                 write!(f, "{head}({}) {tail}", self.modifier)
             }
+            DataType::Interval => write!(f, "interval{}", interval_fields(self.modifier)),
             other => write!(f, "{other}"),
         }
     }

@@ -11,6 +11,7 @@ mod decode;
 mod fields;
 mod interval;
 mod interval_text;
+mod interval_type;
 mod parse;
 mod show;
 mod tokens;
@@ -31,6 +32,7 @@ pub use fields::{
     extract_from_timestamptz, truncate_interval, truncate_timestamp, truncate_timestamptz,
 };
 pub use interval::{Interval, IntervalStyle};
+pub use interval_type::{fit_interval, interval_digits, interval_fields, interval_modifier, with_interval_units};
 pub use parse::{parse_date, parse_interval, parse_time, parse_timestamp, parse_timestamptz};
 pub(crate) use show::write_number as write_padded;
 pub use show::{write_date, write_interval, write_iso_interval, write_time, write_timestamp, write_timestamptz};

@@ -73,7 +73,9 @@ pub fn parse_text(data_type: DataType, modifier: i32, text: &str, context: &Text
         DataType::Time => Value::Time(datetime::parse_time(text, order, zone, now_us)?),
         DataType::Timestamp => Value::Timestamp(datetime::parse_timestamp(text, order, zone, now_us)?),
         DataType::TimestampTz => Value::TimestampTz(datetime::parse_timestamptz(text, order, zone, now_us)?),
-        DataType::Interval => Value::Interval(datetime::parse_interval(text)?),
+        DataType::Interval => Value::Interval(datetime::parse_interval(&datetime::with_interval_units(
+            text, modifier,
+        ))?),
         DataType::Uuid => Value::Uuid(parse_uuid(text)?),
         DataType::Inet => Value::Inet(Network::parse(text, false)?),
         DataType::Cidr => Value::Cidr(Network::parse(text, true)?),
@@ -129,6 +131,7 @@ pub fn apply_modifier(value: Value, data_type: DataType, modifier: i32) -> Resul
         Value::Time(time) => Value::Time(datetime::round_to_digits(time, modifier)),
         Value::Timestamp(timestamp) => Value::Timestamp(datetime::round_to_digits(timestamp, modifier)),
         Value::TimestampTz(timestamp) => Value::TimestampTz(datetime::round_to_digits(timestamp, modifier)),
+        Value::Interval(interval) => Value::Interval(datetime::fit_interval(interval, modifier)),
         Value::Array(array) => {
             let element = data_type.element().unwrap_or(array.element);
             let fit = |item: &Value| apply_modifier(item.clone(), element, modifier);

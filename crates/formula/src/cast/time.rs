@@ -22,7 +22,11 @@ pub(super) fn to_time(value: &Value, to: ColumnType, zone: &TimeZone) -> Result<
             })),
             Value::Interval(interval) => Some(Value::Interval(*interval)),
             _ => None,
-        },
+        }
+        .map(|interval| match interval {
+            Value::Interval(interval) => Value::Interval(datetime::fit_interval(interval, to.modifier)),
+            other => other,
+        }),
         _ => None,
     }
     .or_else(|| is_infinite_time(value, to.data_type).then_some(Value::Null)))

@@ -21,6 +21,7 @@ scripts!(
     describe,
     functions,
     index_options,
+    interval_literals,
     kept_open,
     materialised,
     missing_values,

@@ -80,6 +80,11 @@ impl Parameters {
         Some(value)
     }
 
+    /// Whether a parameter stands for a literal.
+    pub fn is_literal(&self, index: usize) -> bool {
+        index >= self.types.len() - self.literals.len() && index < self.types.len()
+    }
+
     /// The literals that the statement depends on.
     pub fn pinned(&self) -> Vec<usize> {
         self.pinned.iter().copied().collect()

@@ -104,6 +104,14 @@ impl Context<'_> {
             typed
         };
         let from = self.type_of(&typed);
+        if from == DataType::Unknown
+            && let Some(interval) = self.interval_of_text(&typed, to)
+        {
+            return Ok(Typed {
+                modifier: to.modifier,
+                ..Typed::new(interval?, to.data_type)
+            });
+        }
         let (expr, from) = if from == DataType::Unknown {
             (self.coerce(typed, to.data_type, CastContext::Explicit)?, to.data_type)
         } else {
@@ -122,6 +130,9 @@ impl Context<'_> {
     pub fn assign(&self, typed: Typed, column: &str, to: ColumnType) -> Result<Expr> {
         let from = self.type_of(&typed);
         if from == DataType::Unknown {
+            if let Some(interval) = self.interval_of_text(&typed, to) {
+                return interval;
+            }
             let expr = self.coerce(typed, to.data_type, CastContext::Assignment)?;
             return cast_expr(expr, to.data_type, to, CastContext::Assignment);
         }

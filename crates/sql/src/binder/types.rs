@@ -2,6 +2,7 @@
 
 use crate::parser::syntax::{Source, fold, parse_expressions};
 use crate::system_tables::ObjectKind;
+use rubato_base::datetime::interval_modifier;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use sqlparser::ast;
 
@@ -67,7 +68,10 @@ pub(crate) fn bind_type_name(name: &ast::DataType) -> Result<TypeName> {
             time(DataType::TimestampTz, *precision)
         }
         Ast::Timestamp(precision, _) => time(DataType::Timestamp, *precision),
-        Ast::Interval { .. } => plain(DataType::Interval),
+        Ast::Interval { fields, precision } => Ok(TypeName::Plain(ColumnType {
+            data_type: DataType::Interval,
+            modifier: interval_modifier(fields.as_ref().map(places), *precision),
+        })),
         Ast::Uuid => plain(DataType::Uuid),
         Ast::Regclass => Ok(TypeName::Plain(ObjectKind::Relation.column_type())),
         Ast::Custom(name, modifiers) => custom(name, modifiers),
@@ -252,6 +256,26 @@ fn character_of_length(data_type: DataType, length: u64) -> Result<TypeName> {
         data_type,
         modifier: length as i32 + 4,
     }))
+}
+
+/// The first and the last field of an interval, by their places.
+fn places(fields: &ast::IntervalFields) -> (usize, usize) {
+    use ast::IntervalFields as Fields;
+    match fields {
+        Fields::Year => (0, 0),
+        Fields::YearToMonth => (0, 1),
+        Fields::Month => (1, 1),
+        Fields::Day => (2, 2),
+        Fields::DayToHour => (2, 3),
+        Fields::DayToMinute => (2, 4),
+        Fields::DayToSecond => (2, 5),
+        Fields::Hour => (3, 3),
+        Fields::HourToMinute => (3, 4),
+        Fields::HourToSecond => (3, 5),
+        Fields::Minute => (4, 4),
+        Fields::MinuteToSecond => (4, 5),
+        Fields::Second => (5, 5),
+    }
 }
 
 fn time(data_type: DataType, precision: Option<u64>) -> Result<TypeName> {

@@ -6,6 +6,7 @@ use super::values::type_names;
 use super::{Source, View, int4, registry, text};
 use crate::binder::writable;
 use crate::catalog::{Column, RelationName, Sequence, Table};
+use rubato_base::datetime::{interval_digits, interval_fields};
 use rubato_base::{ColumnType, DataType, Value};
 
 pub(super) static SOURCES: &[Source] = &[Source {
@@ -30,6 +31,7 @@ const COLUMN_COLUMNS: &[&str] = &[
     "numeric_precision_radix",
     "numeric_scale",
     "datetime_precision",
+    "interval_type",
     "collation_catalog",
     "collation_schema",
     "collation_name",
@@ -89,7 +91,7 @@ pub(super) fn type_facts(ColumnType { data_type, modifier }: ColumnType) -> Type
         DataType::Time | DataType::Timestamp | DataType::TimestampTz => {
             Some(if modifier < 0 { 6 } else { i64::from(modifier) })
         }
-        DataType::Interval => Some(6),
+        DataType::Interval => Some(i64::from(interval_digits(modifier).unwrap_or(6))),
         _ => None,
     };
     TypeFacts {
@@ -123,6 +125,15 @@ pub(super) fn shown_kind(data_type: DataType) -> &'static str {
         DataType::Enum(_) => "USER-DEFINED",
         other if other.element().is_some() => "ARRAY",
         other => other.name(),
+    }
+}
+
+/// The fields of an interval, in capitals, if they are not all.
+pub(super) fn interval_type(ColumnType { data_type, modifier }: ColumnType) -> Value {
+    let fields = interval_fields(modifier).to_ascii_uppercase();
+    match fields.strip_prefix(' ') {
+        Some(fields) if data_type == DataType::Interval => text(fields),
+        _ => Value::Null,
     }
 }
 
@@ -175,6 +186,7 @@ impl ColumnRow<'_> {
             number(facts.radix),
             number(facts.scale),
             number(facts.digits),
+            interval_type(self.column_type),
             collation(view.database),
             collation("pg_catalog"),
             collation("C"),

@@ -1,6 +1,6 @@
 //! Domains as types, and as `information_schema` shows them.
 
-use super::columns::{own_name, shown_kind, type_facts};
+use super::columns::{interval_type, own_name, shown_kind, type_facts};
 use super::definitions::shown_literal;
 use super::information::in_schema;
 use super::{OWNER, Source, View, no_others, none_of_table, oid, text};
@@ -21,6 +21,7 @@ pub(super) static SOURCES: &[Source] = &[
             "numeric_precision_radix",
             "numeric_scale",
             "datetime_precision",
+            "interval_type",
             "domain_default",
             "udt_catalog",
             "udt_schema",
@@ -123,6 +124,7 @@ fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
         number(facts.radix),
         number(facts.scale),
         number(facts.digits),
+        interval_type(domain.column_type),
         shown_default(view, domain),
         text(view.database),
         text(&type_schema),

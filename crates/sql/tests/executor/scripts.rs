@@ -66,6 +66,7 @@ scripts!(
     grouping,
     index,
     insert,
+    interval_types,
     join,
     joins,
     json_paths,

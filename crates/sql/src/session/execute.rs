@@ -159,7 +159,7 @@ impl Session {
                 Err(stop) => match self.or_deadlock(stop, partition) {
                     Stop::Wait(wait) => self.park(&wait),
                     Stop::Abort(error) => self.run_again(error, partition, responder),
-                    Stop::Fail(error) => self.fail(error, partition, responder),
+                    Stop::Fail(error) => self.refuse(error, partition, responder),
                 },
             },
             Statement::Planned(plan) => match self.begin_planned(&plan, partition, context, responder) {

@@ -31,6 +31,11 @@ pub const NOT_IN_A_MODEL: &[(Rule, &str)] = &[
         Rule::D6,
         "whoever begins after a restart begins above all that was read before (rules T-1 and D-7)",
     ),
+    (
+        Rule::C1,
+        "what was read through others is checked wherever its reader comes to stand (rule P-3): without the wait he is aborted; \
+         crates/protocol/tests has who follows and is not",
+    ),
     (Rule::V3, "in a grid every version is kept that anybody may ask for"),
     (
         Rule::C5,

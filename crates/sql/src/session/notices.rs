@@ -40,13 +40,16 @@ impl Session {
 
 /// Whether some word, or what stands between two quotes, is longer than a name: seldom, and found out without taking the text apart.
 fn may_have_long_name(sql: &str) -> bool {
-    let (mut word, mut quoted) = (0, 0);
+    let (mut word, mut quoted) = (0, None);
     sql.len() > NAME_BYTES_MAX
         && sql.bytes().any(|byte| {
             let is_of_word = byte.is_ascii_alphanumeric() || byte >= 0x80 || matches!(byte, b'_' | b'$');
             word = if is_of_word { word + 1 } else { 0 };
-            quoted = if byte == b'"' { 0 } else { quoted + 1 };
-            word > NAME_BYTES_MAX || (quoted > NAME_BYTES_MAX && sql.contains('"'))
+            quoted = match byte {
+                b'"' => Some(0),
+                _ => quoted.map(|since| since + 1),
+            };
+            word > NAME_BYTES_MAX || quoted.is_some_and(|since| since > NAME_BYTES_MAX)
         })
 }
 

@@ -33,8 +33,8 @@ pub const NOT_IN_A_MODEL: &[(Rule, &str)] = &[
     ),
     (
         Rule::C1,
-        "what was read through others is checked wherever its reader comes to stand (rule P-3): without the wait he is aborted; \
-         crates/protocol/tests has who follows and is not",
+        "what was read through others is checked wherever its reader comes to stand, unless he changes within bounds, which are not \
+         here; crates/protocol/tests/interleavings has random programs under limits",
     ),
     (Rule::V3, "in a grid every version is kept that anybody may ask for"),
     (

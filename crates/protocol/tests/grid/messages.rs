@@ -343,14 +343,9 @@ fn who_has_read_through_and_writes_nothing_is_placed_above_as_well() {
         queue: QueuePolicy::Pipeline,
         ..Policies::default()
     });
-    let insert = || Operation::Insert {
-        table: TABLE,
-        key: key(5),
-        row: Row::from_values(&[Value::Int8(1)]),
-    };
     let (first, second) = (global(3), global(4));
-    site.ask(first, operate(0, insert()));
-    let seen = site.ask(second, operate(0, insert()));
+    site.ask(first, operate(0, insert(5, 1)));
+    let seen = site.ask(second, operate(0, insert(5, 1)));
     let notes = |replies: &[Reply]| match replies {
         [Reply::Answer { notes, .. }] => *notes,
         other => panic!("{other:?}"),

@@ -385,15 +385,10 @@ fn insert_behind(takes_back: bool, then: Operation) -> (Notes, Vec<Reply>, Vec<R
         queue: QueuePolicy::Pipeline,
         ..Policies::default()
     });
-    let insert = || Operation::Insert {
-        table: TABLE,
-        key: key(5),
-        row: Row::from_values(&[Value::Int8(1)]),
-    };
     let (older, younger) = (global(3), global(4));
     site.ask(older, operate(0, blind(1, 7)));
-    site.ask(older, operate(1, insert()));
-    let told = site.ask(younger, operate(0, insert()));
+    site.ask(older, operate(1, insert(5, 1)));
+    let told = site.ask(younger, operate(0, insert(5, 1)));
     let [
         Reply::Answer {
             answer: Answer::Row(Some(_)),

@@ -63,6 +63,14 @@ pub(crate) fn blind(x: i32, n: i64) -> Operation {
     }
 }
 
+pub(crate) fn insert(x: i32, n: i64) -> Operation {
+    Operation::Insert {
+        table: TABLE,
+        key: key(x),
+        row: Row::from_values(&[Value::Int8(n)]),
+    }
+}
+
 pub(crate) fn read(x: i32) -> Operation {
     Operation::Read {
         table: TABLE,

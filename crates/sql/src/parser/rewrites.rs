@@ -31,6 +31,10 @@ fn plain_strings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
 
 /// `FETCH FIRST (2) ROWS ONLY` is `FETCH FIRST 2 ROWS ONLY`.
 fn plain_fetch_counts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_fetch = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::FETCH);
+    if !tokens.iter().any(is_fetch) {
+        return tokens;
+    }
     let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
     let is_word = |place: usize, words: &[Keyword]| matches!(&tokens[place].token, Token::Word(word) if words.contains(&word.keyword));
     let brackets = places.windows(6).filter(|part| {

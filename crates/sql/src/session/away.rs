@@ -263,8 +263,8 @@ impl Session {
             };
         }
         // Settings are the session's, wherever its block goes on.
-        let sets = sets_only(&current.statement) && home == Home::Anywhere;
-        if sets && self.transaction.is_none() && !current.alone {
+        let begins_block = self.transaction.is_none() && !current.alone;
+        if begins_block && home == Home::Anywhere && sets_only(&current.statement) {
             return Ok(Place::Here);
         }
         if self.transaction.is_none() && self.is_better_at_keeper(home, current.alone, partition) {

@@ -26,7 +26,7 @@ impl Session {
         } else if current.origin == Origin::Replay {
             return self.next_of_replay(partition, responder);
         } else {
-            match self.depends_on_no_row() && self.block == Block::Explicit && self.replay.is_kept_and_empty() {
+            match self.block == Block::Explicit && self.replay.is_kept_and_empty() && self.depends_on_no_row() {
                 true => self.begin_later(partition),
                 false => self.keep_for_replay(responder),
             }

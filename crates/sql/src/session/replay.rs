@@ -201,8 +201,8 @@ impl Session {
             return self.comes_out_otherwise(partition, responder);
         }
         responder.truncate(current.mark);
-        let statement = current.statement.clone();
         if self.away.is_some() {
+            let statement = current.statement.clone();
             self.follow_savepoint(&statement, responder);
         }
         self.replay.at += 1;

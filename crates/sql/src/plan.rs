@@ -12,6 +12,7 @@ mod writing;
 
 use crate::catalog::{RelationName, SchemaId, Table};
 use crate::client::OutputColumn;
+use crate::planner::Joins;
 use crate::route::KnownNeeds;
 use crate::window::WindowPlan;
 pub use full_join::FullJoinPlan;
@@ -51,6 +52,22 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The same statement carried out in another way.
+    pub(crate) fn with_body(&self, body: PlanBody) -> Plan {
+        Plan {
+            body,
+            parameter_types: self.parameter_types.clone(),
+            output: self.output.clone(),
+            table_versions: self.table_versions.clone(),
+            path: Arc::clone(&self.path),
+            read_only: self.read_only,
+            asks_sizes: self.asks_sizes,
+            pinned: self.pinned.clone(),
+            subqueries: Arc::clone(&self.subqueries),
+            needs: KnownNeeds::default(),
+        }
+    }
+
     /// The tables that it reads, also within queries that it reads or asks; for a writing statement beside the one that it writes.
     pub fn for_each_table_read<'a>(&'a self, visit: &mut dyn FnMut(&'a Arc<Table>)) {
         self.body.for_each_table_read(visit);
@@ -219,6 +236,8 @@ pub struct SelectPlan {
     pub offset: Option<Expr>,
     /// FOR UPDATE and its weaker kin: which steps are locked.
     pub lock: Option<RowLock>,
+    /// What it joins, where its tables may be put in another order when it begins.
+    pub joins: Option<Arc<Joins>>,
 }
 
 impl SelectPlan {

@@ -4,7 +4,7 @@
 use super::correlated::{Correlated, reads_outer};
 use super::order::{Joining, Mode, Part, Source, members_of};
 use super::semi_join::marked;
-use super::sizes::{Sizes, selectivity, table_rows};
+use super::sizes::{Sizes, table_rows};
 use super::tree::{Leaf, Order, Tree};
 use super::types::{query_types, relation_types};
 use crate::catalog::Table;
@@ -15,7 +15,7 @@ use crate::executor::sorting::Window;
 use crate::plan::{
     Access, AggregateCall, JoinKind, QueryPlan, Relation, SelectPlan, SetOperation, SetPlan, SortKey, Step,
 };
-use crate::planner::{NoParameters, all_of, expressions, flatten, plan_target, select_calls};
+use crate::planner::{NoParameters, all_of, expressions, flatten, plan_target, select_calls, selectivity};
 use crate::window::{FrameBound, WindowPlan};
 use rubato_base::{ColumnSet, DataType, Result, Value};
 use rubato_formula::{Comparison, EvalContext, Expr, build_comparison};
@@ -539,6 +539,7 @@ fn one_relation(source: &Source, access: Access, columns: &[usize]) -> SelectPla
         limit: None,
         offset: None,
         lock: None,
+        joins: None,
     }
 }
 

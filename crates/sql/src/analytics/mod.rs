@@ -29,6 +29,7 @@ use rubato_base::{Result, Value};
 use std::fmt;
 
 pub(crate) use decide::{choose, explained, start_query};
+pub(crate) use sizes::table_rows;
 
 /// What runs trees.
 pub trait Engine: fmt::Debug + Send + Sync {

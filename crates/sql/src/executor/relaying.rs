@@ -2,6 +2,7 @@
 //! only what comes out at the end comes here, or groups of it. See `rubato_protocol::grid::RelayJoin` and decision 0037.
 
 mod beside;
+mod by_size;
 mod rounds;
 mod steps;
 
@@ -12,6 +13,7 @@ use super::combining::partial;
 use super::ranges::{access_range, access_ranges};
 use crate::catalog::{Spread, SpreadWay, Table};
 use crate::plan::{Access, AggregatePlan, JoinKind, Relation, SelectPlan, Step};
+pub(crate) use by_size::by_size;
 use rounds::{Pace, Source, Within};
 use rubato_base::{NodeId, Row};
 use rubato_formula::{EvalContext, Expr, PartialAggregate};

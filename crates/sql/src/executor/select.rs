@@ -9,7 +9,7 @@ use super::combining::{Combining, Parts};
 use super::join::join_batch;
 use super::lock::lock_tuple;
 use super::point::{is_single_point, run_point};
-use super::relaying::Relaying;
+use super::relaying::{Relaying, by_size};
 use super::sorting::{Merge, Seen, Sorter, Window};
 use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::analytics::{Run, choose};
@@ -29,6 +29,8 @@ pub(crate) type Sink<'a> = dyn FnMut(&[Value]) -> bool + 'a;
 pub(crate) struct SelectRun {
     phase: Phase,
     states: Vec<StepState>,
+    /// The plan with its tables in another order, which takes its place.
+    other_order: Option<Box<SelectPlan>>,
     /// Its tables are joined from node to node.
     relaying: Option<Box<Relaying>>,
     batch: Batch,
@@ -168,7 +170,12 @@ impl SelectRun {
         max_rows: usize,
         sink: &mut Sink<'_>,
     ) -> Outcome<bool> {
-        let outcome = self.advance(plan, context, max_rows, sink);
+        if self.is_fresh() {
+            self.other_order = by_size(plan, context);
+        }
+        let other = self.other_order.take();
+        let outcome = self.advance(other.as_deref().unwrap_or(plan), context, max_rows, sink);
+        self.other_order = other;
         if plan.lock.is_some() && outcome.as_ref().is_err_and(|stop| !waits_for_others(stop)) {
             let stays = self.stays;
             *self = SelectRun {

@@ -3,6 +3,7 @@
 use super::merge::merge_queries;
 use super::subqueries::compute_subqueries;
 use super::{ParameterTypes, plan_select};
+use crate::catalog::Table;
 use crate::plan::{
     AggregatePlan, FullJoinPlan, JoinKind, QueryPlan, RecursivePlan, Relation, RowLock, SelectPlan, SetOperation,
     SetPlan, SortKey,
@@ -81,6 +82,14 @@ pub(crate) struct QueryRelation {
 }
 
 impl QueryRelation {
+    /// The table that it is.
+    pub(super) fn table(&self) -> Option<&Arc<Table>> {
+        match &self.relation {
+            Relation::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+
     /// 42809 where rows cannot be locked: those of a materialised view.
     pub(crate) fn check_lockable(&self) -> Result<()> {
         match &self.relation {

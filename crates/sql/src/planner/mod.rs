@@ -1,11 +1,13 @@
 //! Rule-based planning: which relation drives, how each is reached, and what each step checks.
 //!
 //! An access is chosen by a rough count of the rows it touches: a whole key, then a long prefix of a key, then a range, then
-//! everything. The order of joins starts at the relation that makes the whole pipeline touch least, and goes on greedily.
+//! everything. The order of joins starts at the relation that makes the whole pipeline touch least, and goes on greedily. How many rows
+//! tables have is not known then; see `by_size` for joins that are put in order once more when they begin.
 
 mod access;
 mod blind;
 mod bound;
+mod by_size;
 mod facts;
 mod implication;
 mod known;
@@ -21,6 +23,8 @@ use rubato_formula::{Expr, Function, Volatility};
 pub(crate) use access::expressions;
 pub(crate) use blind::order_reason;
 pub(crate) use bound::{BoundQuery, BoundRecursive, BoundSelect, BoundSet, Query, QueryRelation, SelectParts};
+pub use by_size::Joins;
+pub(crate) use by_size::selectivity;
 pub(crate) use implication::{implies, is_same};
 pub(crate) use known::{KnownParameters, NoParameters, ParameterTypes};
 pub(crate) use pipeline::{plan_change, plan_select, plan_table_scan, plan_target};

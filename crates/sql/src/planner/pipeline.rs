@@ -1,6 +1,7 @@
 //! Putting a pipeline together: order of joins, place of each term, slots of the tuple.
 
 use super::access::{Candidate, Terms, expressions, expressions_mut};
+use super::by_size::Joins;
 use super::order::{OrderColumn, served_by, set_reverse};
 use super::{BoundSelect, NoParameters, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten, is_same};
 use crate::catalog::Table;
@@ -46,11 +47,15 @@ pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: 
     }
     drop_unneeded_sort_columns(&mut parts);
     let order_is_served = served && input_limit.is_none();
+    let joins = (!served)
+        .then(|| Joins::of(&query, &parts, &planned, parameters))
+        .flatten();
     let mut builder = Builder::new(query, planned);
     builder.place_terms();
     builder.need_upper(&parts);
     SelectPlan {
         order_is_served,
+        joins,
         ..builder.into_plan(parts, input_limit, parameters)
     }
 }
@@ -168,7 +173,7 @@ fn fold_parts(query: &mut Query, parts: &mut SelectParts) {
 }
 
 /// Equalities that follow: from `a = b` and `b = 5`, `a = 5`. One step is enough for what people write.
-fn derive(terms: &[Expr]) -> Vec<Expr> {
+pub(super) fn derive(terms: &[Expr]) -> Vec<Expr> {
     let equalities: Vec<(&Expr, &Expr)> = terms
         .iter()
         .filter_map(|term| match term {
@@ -209,7 +214,7 @@ fn cheapest(candidates: Vec<Candidate>) -> Candidate {
 }
 
 /// Relations in the order in which they are read, with the way to each.
-type Planned = Vec<(usize, Candidate)>;
+pub(super) type Planned = Vec<(usize, Candidate)>;
 
 /// Tries every relation as the driving one.
 fn choose_order(terms: &Terms<'_>) -> Planned {
@@ -251,7 +256,7 @@ fn follow(terms: &Terms<'_>, driver: usize) -> (f64, Planned) {
 
 /// A left join waits for everything that its condition speaks of, a relation that is made for each tuple for what it reads of the
 /// tuple (which may be nothing: a side of a join that is a query may read values of the tuple around it alone), and functions of a select list for all relations but what is computed of their rows.
-fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
+pub(super) fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
     let own = &query.relations[relation];
     let mut ready = match &own.relation {
         Relation::Computed(_) => !placed.is_empty(),
@@ -408,13 +413,14 @@ fn serve(
 }
 
 /// Hidden sort columns go with the sort.
-fn drop_unneeded_sort_columns(parts: &mut SelectParts) {
+pub(super) fn drop_unneeded_sort_columns(parts: &mut SelectParts) {
     if parts.order_by.is_empty() {
         parts.projection.truncate(parts.visible);
     }
 }
 
-struct Builder {
+/// Puts the steps of a SELECT together, in an order that was chosen.
+pub(super) struct Builder {
     query: Query,
     planned: Planned,
     conditions: Vec<Vec<Expr>>,
@@ -425,7 +431,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(query: Query, planned: Planned) -> Builder {
+    pub(super) fn new(query: Query, planned: Planned) -> Builder {
         let steps = planned.len();
         Builder {
             query,
@@ -453,7 +459,7 @@ impl Builder {
     }
 
     /// Each term goes to the first step that knows all it reads.
-    fn place_terms(&mut self) {
+    pub(super) fn place_terms(&mut self) {
         let satisfied: BTreeSet<usize> = self
             .planned
             .iter()
@@ -507,7 +513,7 @@ impl Builder {
     }
 
     /// What stands above the joins.
-    fn need_upper(&mut self, parts: &SelectParts) {
+    pub(super) fn need_upper(&mut self, parts: &SelectParts) {
         match &parts.aggregate {
             None => parts.projection.iter().for_each(|expr| self.need(expr)),
             Some(aggregate) => {
@@ -524,7 +530,7 @@ impl Builder {
         }
     }
 
-    fn into_plan(
+    pub(super) fn into_plan(
         mut self,
         mut parts: SelectParts,
         input_limit: Option<u64>,
@@ -616,6 +622,7 @@ impl Builder {
             offset: parts.offset,
             lock,
             input_limit,
+            joins: None,
         }
     }
 }

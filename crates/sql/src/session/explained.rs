@@ -4,6 +4,7 @@ use super::running::Part;
 use super::{Next, Session, SessionContext};
 use crate::analytics::explained;
 use crate::client::Responder;
+use crate::executor::relaying::by_size;
 use crate::executor::{Cursor, ExecutionContext, Progress};
 use crate::explain::{Figures, StepFigures};
 use crate::partition::Partition;
@@ -42,6 +43,7 @@ impl Session {
             let error = Error::unsupported("EXPLAIN of a statement that is not planned");
             return Err(Stop::Fail(error));
         };
+        let plan = &self.in_order_of_sizes(plan, &parameters, partition, context);
         let has_begun = self.current.as_ref().is_some_and(|current| current.cursor.is_some());
         if analyze
             && !plan.read_only
@@ -168,6 +170,26 @@ impl Session {
         Ok(Box::new(Cursor::new(Arc::clone(plan))))
     }
 
+    /// The plan as it is run: tables that are joined from node to node are in the order that suits their sizes.
+    fn in_order_of_sizes(
+        &mut self,
+        plan: &Arc<Plan>,
+        parameters: &[Value],
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+    ) -> Arc<Plan> {
+        let PlanBody::Select(select) = &plan.body else {
+            return Arc::clone(plan);
+        };
+        let other = self.looking(plan, parameters, partition, context, |execution| {
+            by_size(select, execution)
+        });
+        other.map_or_else(
+            || Arc::clone(plan),
+            |select| Arc::new(plan.with_body(PlanBody::Select(*select))),
+        )
+    }
+
     /// Whether an engine runs a SELECT, why, and with which operators.
     fn explain_way(
         &mut self,
@@ -179,6 +201,20 @@ impl Session {
         let PlanBody::Select(select) = &plan.body else {
             return Vec::new();
         };
+        self.looking(plan, parameters, partition, context, |execution| {
+            explained(select, execution).unwrap_or_default()
+        })
+    }
+
+    /// Looks at a plan as it would be run, without a transaction. What cannot be known without parameters is not told.
+    fn looking<T>(
+        &mut self,
+        plan: &Plan,
+        parameters: &[Value],
+        partition: &mut Partition,
+        context: &SessionContext<'_>,
+        look: impl FnOnce(&mut ExecutionContext<'_>) -> T,
+    ) -> T {
         let catalog = self.catalog(partition);
         let part = Part {
             transaction: TransactionId(0),
@@ -188,12 +224,9 @@ impl Session {
             limits: context.limits,
             analytics: context.analytics,
         };
-        // What cannot be known without parameters is not told.
         self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
             let asked = (&*plan.subqueries, [].as_slice());
-            execution.with_known(&ListSets::default(), None, asked, |execution| {
-                explained(select, execution).unwrap_or_default()
-            })
+            execution.with_known(&ListSets::default(), None, asked, look)
         })
     }
 }

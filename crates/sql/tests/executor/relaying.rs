@@ -523,3 +523,36 @@ fn very_many_partners_by_an_index_come_a_part_at_a_time() {
         assert!(come <= most, "{come} tuples for {sql}");
     }
 }
+
+/// A large table refers to a smaller one that few rows are wanted of: only these rows are passed on, to those that refer to them.
+#[test]
+fn tables_are_joined_in_the_order_of_their_sizes() {
+    let made = [
+        "create table ord (id int primary key, c int, note text)",
+        "create table line (o int, n int, v int, part_id int, primary key (o, n))",
+        "create table part (id int primary key, name text)",
+        "insert into ord select n, n % 10, repeat('o', 10) from generate_series(1, 2000) n",
+        "insert into line select o, n, (o + n) % 100, (o * n) % 50 from generate_series(1, 2000) o, generate_series(1, 10) n",
+        "insert into part select n, 'part ' || n from generate_series(0, 49) n",
+    ];
+    let lines =
+        "from line join ord on ord.id = line.o left join part on part.id = line.part_id and part.name <> 'part 7'";
+    let queries = [
+        format!("select count(*), sum(line.v), min(part.name) {lines} where ord.c = 3"),
+        format!("select ord.id, line.n, part.name, line.v {lines} where ord.c = 3 and ord.id < 50 order by 1, 2"),
+        format!(
+            "select part.name, count(*), max(ord.note) {lines} where ord.c = 3 and line.n > 8 group by 1 order by 2 desc, 1"
+        ),
+    ];
+    for rows_left in [usize::MAX, 300] {
+        let [mut alone, mut world] = worlds_with(&made, Elsewhere::by_first_number(), rows_left);
+        for sql in &queries {
+            let passed = |world: &World| world.elsewhere.as_ref().expect("other nodes").passed[0];
+            let before = passed(&world);
+            let given = run(&mut world, sql).unwrap();
+            let passed_on = passed(&world) - before;
+            assert_eq!(given, run(&mut alone, sql).unwrap(), "{sql}");
+            assert!(passed_on < 5_000, "{passed_on} tuples were passed on for {sql}");
+        }
+    }
+}

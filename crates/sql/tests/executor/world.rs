@@ -514,6 +514,7 @@ pub fn select_plan(steps: Vec<Step>) -> SelectPlan {
         limit: None,
         offset: None,
         lock: None,
+        joins: None,
     }
 }
 

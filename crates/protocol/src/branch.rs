@@ -129,6 +129,7 @@ impl FormulaDatabase {
         self.branches.insert(global, transaction);
         let since = self.last_lsn;
         self.last_lsn = since.max(durable_at);
+        let depends = self.depends_on(transaction);
         let Some(t) = self.transactions.get_mut(transaction) else {
             unreachable!("checked above")
         };
@@ -136,7 +137,7 @@ impl FormulaDatabase {
         Ok(Prepared {
             floor,
             check_above,
-            durable_at: durable_at.max(t.depends_lsn),
+            durable_at: durable_at.max(depends),
         })
     }
 
@@ -173,7 +174,7 @@ impl FormulaDatabase {
         if place > t.ts && is_kept(Rule::V4) {
             raise_marks(&mut self.tables, t, place);
         }
-        t.depends_lsn
+        self.depends_of(t)
     }
 
     /// Commits a branch at the place that its coordinator decided. One that has placed nothing needs no preparation. Gives the
@@ -188,7 +189,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(None);
         };
-        let (ts, depends, places_nothing) = (t.ts, t.depends_lsn, t.writes.is_empty() && t.definition.is_none());
+        let (ts, depends, places_nothing) = (t.ts, self.depends_of(t), t.writes.is_empty() && t.definition.is_none());
         if t.floor.is_none() && !places_nothing {
             return Ok(None);
         }

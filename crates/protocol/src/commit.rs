@@ -102,7 +102,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             unreachable!("checked above")
         };
-        let (ts, depends, read_through) = (t.ts, t.depends_lsn, !t.after.is_empty());
+        let (ts, depends, read_through) = (t.ts, self.depends_of(t), !t.after.is_empty());
         let nothing_to_place = t.writes.is_empty() && t.after.is_empty() && t.after_cts <= ts;
         if nothing_to_place && attachment.is_none() {
             self.statistics.read_only_commits += 1;

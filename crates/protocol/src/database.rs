@@ -68,6 +68,8 @@ pub struct FormulaDatabase {
     pub(crate) ended_definitions: Vec<EndedDefinition>,
     /// The end of the last record that is known to be in the log.
     pub(crate) last_lsn: Lsn,
+    /// The end of the record by which definitions were changed last.
+    pub(crate) definitions_lsn: Lsn,
     /// Branches whose wait is over.
     pub(crate) woken_branches: Vec<TransactionId>,
     /// In a grid: transactions of sessions that must be rolled back, and branches.
@@ -106,6 +108,7 @@ impl FormulaDatabase {
             laid_in_vain: BTreeSet::new(),
             ended_definitions: Vec::new(),
             last_lsn: Lsn(0),
+            definitions_lsn: Lsn(0),
             woken_branches: Vec::new(),
             doomed: Vec::new(),
             doomed_branches: Vec::new(),
@@ -231,7 +234,8 @@ impl FormulaDatabase {
 
     /// Behind the last log record that the transaction's reads so far depend on (promise 4).
     pub fn depends_on(&self, transaction: TransactionId) -> Lsn {
-        self.transactions.get(transaction).map_or(Lsn(0), |t| t.depends_lsn)
+        let own = self.transactions.get(transaction);
+        own.map_or(Lsn(0), |t| self.depends_of(t))
     }
 
     /// Counters since the start.

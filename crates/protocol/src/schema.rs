@@ -3,10 +3,27 @@
 
 use crate::api::{Outcome, Stop, Wait, WaitReason};
 use crate::database::FormulaDatabase;
+use crate::rules::{Rule, is_kept};
 use crate::transaction::Transaction;
-use rubato_base::{Error, TableId, Timestamp, TransactionId};
+use rubato_base::{Error, Lsn, TableId, Timestamp, TransactionId};
 
 impl FormulaDatabase {
+    /// Definitions are others from now on, and storage may be found that was not before, by the last record that is known to be in the
+    /// log ([`FormulaDatabase::log_position`]).
+    ///
+    /// Rule D-2: whatever is read from now on depends on that record, which rows that were laid do not name themselves.
+    pub fn change_definitions(&mut self) {
+        self.definitions_lsn = self.last_lsn;
+    }
+
+    /// Behind the last record that the transaction depends on.
+    pub(crate) fn depends_of(&self, t: &Transaction) -> Lsn {
+        match is_kept(Rule::D2) {
+            true => t.depends_lsn.max(self.definitions_lsn),
+            false => t.depends_lsn,
+        }
+    }
+
     /// The transaction is going to write to the table: a schema change of it waits for the transaction's end.
     ///
     /// Errors: [`Stop::Wait`] while another transaction has the table to itself ([`FormulaDatabase::close_tables`]).

@@ -150,6 +150,7 @@ impl FormulaDatabase {
             laid_in_vain: self.laid_in_vain.clone(),
             ended_definitions: self.ended_definitions.clone(),
             last_lsn: self.last_lsn,
+            definitions_lsn: self.definitions_lsn,
             woken_branches: self.woken_branches.clone(),
             doomed: self.doomed.clone(),
             doomed_branches: self.doomed_branches.clone(),

@@ -195,6 +195,7 @@ impl Partition {
     /// These are the databases from now on, for the views of what happens now too.
     pub fn set_databases(&mut self, databases: Arc<Databases>) {
         self.replace_databases(databases);
+        self.database.change_definitions();
         if let Some(grid) = &self.grid {
             grid.catalogs_change();
         }

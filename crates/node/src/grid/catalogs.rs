@@ -401,11 +401,12 @@ impl GridState {
         let content = told.encode();
         let databases = with_attached(&partition.databases, told.databases, told.catalogs, told.keeping);
         let databases = databases.with_heard(told.heard);
-        partition.log.append(&CommitRecord {
+        let appended = partition.log.append(&CommitRecord {
             cts: Timestamp::ZERO,
             changes: &(),
             attachment: Some(&content),
         })?;
+        partition.database.note_log_position(appended);
         let mut changed = change_to(Arc::new(databases), partition, shared);
         self.renew_ticks();
         let is_told = |own: &mut Untold| versions.get(&own.database).is_none_or(|told| *told >= own.version);

@@ -268,3 +268,31 @@ fn a_schema_change_that_fails_or_is_rolled_back_leaves_nothing() {
     let mut world = world.restart();
     assert_eq!(world.rows(0, "select count(*) from t where n = 1"), ["2001"]);
 }
+
+#[test]
+fn who_reads_what_was_laid_anew_or_added_is_answered_when_the_record_of_it_is_forced() {
+    let mut world = World::new(2);
+    world.must(
+        0,
+        "create table t (id int primary key, v int); insert into t values (1, 10)",
+    );
+    let changes = [
+        ("update t set v = 11", "select v from t", "11"),
+        ("alter table t alter v type bigint using v + 1", "select v from t", "12"),
+        (
+            "begin; update t set v = 13; alter table t alter v type int; commit",
+            "begin; select v from t; commit",
+            "13",
+        ),
+        ("alter table t add late int default 7", "select late from t", "7"),
+        ("create table u (id int primary key)", "select count(*) from u", "0"),
+    ];
+    for (change, read, shown) in changes {
+        world.node.force().expect("forced");
+        world.must(0, change);
+        let recorded_at = world.durable_at(0);
+        let said = world.must(1, read);
+        assert!(said.contains(&format!("D {shown}")), "{read}: {said:?}");
+        assert!(world.durable_at(1) >= recorded_at, "a crash could take {change} back");
+    }
+}

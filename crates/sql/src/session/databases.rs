@@ -265,6 +265,7 @@ impl Session {
         };
         let appended = partition.log.append(&record)?;
         self.raise_durable(appended);
+        partition.database.note_log_position(appended);
         let before = Arc::clone(&partition.databases);
         let gone = before.iter().filter(|own| databases.get(own.facts.id).is_none());
         let gone: Vec<_> = gone.map(|own| Arc::clone(&own.catalog)).collect();

@@ -116,11 +116,14 @@ impl Session {
                     Next::To(StageKind::Parser)
                 }
                 Err(error) if self.fails_all(&error) => self.fail(in_failed_block(), partition, responder),
-                Err(error) if self.awaits_names(&error, partition) => {
-                    self.to_bind = Some(ToBind::Parse { name, sql, types });
-                    Next::Park(StageKind::Optimizer)
-                }
-                Err(error) => self.fail(error, partition, responder),
+                Err(error) => match self.awaits_names(&error, partition) {
+                    Ok(true) => {
+                        self.to_bind = Some(ToBind::Parse { name, sql, types });
+                        Next::Park(StageKind::Optimizer)
+                    }
+                    Ok(false) => self.fail(error, partition, responder),
+                    Err(unsure) => self.fail(unsure, partition, responder),
+                },
             },
             Some(ToBind::Again) => match self.bind_again(partition) {
                 Ok(()) => Next::To(StageKind::Security),
@@ -135,14 +138,18 @@ impl Session {
     }
 
     /// Whether the names of a text that is to be prepared may come to be known: the node may not have heard yet of a schema change that
-    /// was acknowledged. It has when it has a tick (rule T-6), which is waited for.
-    fn awaits_names(&mut self, error: &Error, partition: &Partition) -> bool {
+    /// was acknowledged. It has when it has a tick (rule T-6), which is waited for. Where none is to be had nobody can say whether a name
+    /// is one: that is the error then.
+    fn awaits_names(&mut self, error: &Error, partition: &Partition) -> Result<bool> {
         let desk = partition.grid.as_ref().filter(|desk| desk.keeper().is_some());
         let (Some(desk), None, None) = (desk, &self.transaction, &self.cancelled) else {
-            return false;
+            return Ok(false);
         };
-        let is_of_names = error.code() != SqlState::SYNTAX_ERROR;
-        is_of_names && matches!(desk.take_tick(self.id, &mut self.tick_ticket), Ok(None))
+        if error.code() == SqlState::SYNTAX_ERROR {
+            return Ok(false);
+        }
+        let tick = desk.take_tick(self.id, &mut self.tick_ticket)?;
+        Ok(tick.is_none())
     }
 
     fn bind_piece(

@@ -213,10 +213,32 @@ fn what_is_prepared_where_a_table_is_not_known_yet_waits_until_it_is() {
     come_to_an_end(&mut sites);
     let told = sites[1].said();
     assert!(told[0].starts_with("E 42P01") && told[1] == "Z I", "{told:?}");
-    // Nor does it wait where nobody can be asked.
+}
+
+#[test]
+fn a_name_that_is_prepared_is_not_called_unknown_where_nobody_can_be_asked_for_it() {
+    let mut sites = followed();
     disconnect(&mut sites);
-    sites[1].request(prepared("SELECT count(*) FROM nothing"));
-    assert!(sites[1].said()[0].starts_with("E 42P01"));
+    let made = ask_at(0, &mut sites, "CREATE TABLE t (id int PRIMARY KEY)");
+    assert_eq!(made, ["C CREATE TABLE", "Z I"]);
+    let prepared = |sql: &str| crate::world::unnamed(sql).into_iter().chain([Request::Sync]);
+    sites[1].request(prepared("SELECT count(*) FROM t"));
+    let told = sites[1].said();
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+    // The others come back, but nobody hears what they say.
+    sites[1].node.on_node_up(NodeId(0));
+    sites[1].request(prepared("SELECT count(*) FROM t"));
+    for round in 0..300 {
+        sites[1].node.on_timer(clock_us() + round * 1_000_000);
+        sites[1].settle();
+        sites[1].node.poll_outgoing();
+        sites[1].turn();
+    }
+    let told = sites[1].said();
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+    // What is no text of SQL is none wherever it is read.
+    sites[1].request(prepared("SELEC count(*) FROM t"));
+    assert!(sites[1].said()[0].starts_with("E 42601"));
 }
 
 #[test]

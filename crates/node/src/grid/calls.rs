@@ -117,9 +117,13 @@ impl Calls {
 impl GridState {
     /// See [`rubato_sql::grid::GridDesk::call`].
     pub(super) fn call(&mut self, session: SessionId, to: NodeId, call: Call) -> Result<()> {
-        if !self.settings.nodes.contains(&to) || to == self.settings.id {
-            let message = format!("there is no other node {} in the grid", to.0);
-            return Err(Error::internal(message));
+        if to == self.settings.id {
+            return Err(Error::internal("a node calls itself"));
+        }
+        if !self.settings.nodes.contains(&to) {
+            // With it has gone what it had not been asked to commit. Another try goes where things are now.
+            let message = format!("node {} was removed from the grid", to.0);
+            return Err(Error::serialization(message, format!("session {}", session.0)));
         }
         if !self.calls.is_up(to) {
             return Err(cannot_be_reached(to));

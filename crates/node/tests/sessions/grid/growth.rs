@@ -523,6 +523,29 @@ fn what_is_owed_to_a_node_that_was_removed_is_owed_no_more() {
 }
 
 #[test]
+fn a_block_that_ran_on_a_node_that_was_removed_is_to_be_run_again() {
+    let mut sites = made();
+    sites.join();
+    let runs_elsewhere = |sites: &mut Sites, id: u32| {
+        sites.ask(2, &format!("BEGIN; UPDATE accounts SET v = v + 1 WHERE id = {id}"));
+        let live = |sites: &mut Sites, node| sites.at(node).node.figures().node.live_transactions;
+        let is_there = live(sites, 1) > 0 && live(sites, 2) == 0;
+        if !is_there {
+            sites.ask(2, "ROLLBACK");
+        }
+        is_there
+    };
+    assert!((1..=60).any(|id| runs_elsewhere(&mut sites, id)));
+    sites.sites[1] = None;
+    for node in [0, 2] {
+        sites.at(node).node.on_node_down(NodeId(1));
+    }
+    sites.agree();
+    let told = sites.ask(2, "COMMIT");
+    assert!(told[0].starts_with("E 40001") && told[1] == "Z I", "{told:?}");
+}
+
+#[test]
 fn what_one_node_has_of_a_table_is_recovered_and_verified() {
     let mut sites = made();
     sites.ask(0, "CREATE INDEX by_v ON accounts (v)");

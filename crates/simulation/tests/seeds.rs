@@ -111,3 +111,28 @@ fn what_a_plan_says_of_itself_leads_to_the_same_plan() {
     let expected = format!("--seed 7 --clients {} --crashes {}", plan.clients, plan.crashes);
     assert_eq!(plan.to_string(), expected);
 }
+
+/// Seeds that found something with more clients and transactions than they draw.
+const FOUND_WITH_MORE: [(u64, &str); 2] = [
+    (
+        50946,
+        "what a statement had laid anew was read, and acknowledged, before the record of that was forced",
+    ),
+    (
+        50315,
+        "a worker that looked again whether there was memory had more and more turns",
+    ),
+];
+
+#[test]
+fn seeds_that_found_something_with_more_clients_pass() {
+    for (seed, what) in FOUND_WITH_MORE {
+        println!("{seed}: {what}");
+        let plan = Plan {
+            clients: 12,
+            transactions: 30,
+            ..Plan::of(seed)
+        };
+        passes(&plan, &mut Coverage::default());
+    }
+}

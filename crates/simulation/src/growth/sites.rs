@@ -435,6 +435,10 @@ impl World<'_> {
     /// The worker of a node runs.
     pub(super) fn run_worker(&mut self, at: usize) {
         let (now_us, site) = (self.now_us, &mut self.sites[at]);
+        // One that has run earlier than it was to has its next run elsewhere.
+        if site.scheduled.runs_at_us.is_none_or(|at_us| at_us > now_us) {
+            return;
+        }
         site.scheduled.runs_at_us = None;
         if let Some(running) = &mut site.running {
             running.connections.run(now_us);

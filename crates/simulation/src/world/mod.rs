@@ -213,7 +213,7 @@ impl<'p> World<'p> {
             Event::Answered(client, generation) if self.clients[client].generation == generation => {
                 self.on_answer(client)
             }
-            Event::Runs(worker, life) if life == self.life => {
+            Event::Runs(worker, life) if life == self.life && self.is_to_run(worker) => {
                 self.scheduled[worker].runs_at_us = None;
                 let wall_us = self.wall_us();
                 self.workers[worker].run(wall_us);
@@ -318,6 +318,13 @@ impl<'p> World<'p> {
             self.scheduled[worker].runs_at_us = Some(at_us);
             self.at(delay_us, Event::Runs(worker, self.life));
         }
+    }
+
+    /// Whether the worker is to run now. One that has run earlier than it was to has its next run elsewhere: if it ran for each that it
+    /// was to have, and each had one follow, there would be more of them all the time.
+    fn is_to_run(&self, worker: usize) -> bool {
+        let runs_at_us = self.scheduled[worker].runs_at_us;
+        runs_at_us.is_some_and(|at_us| at_us <= self.now_us)
     }
 
     fn at(&mut self, delay_us: i64, event: Event) {

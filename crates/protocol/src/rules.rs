@@ -117,7 +117,7 @@ rules! {
         "A version is kept for every snapshot that is live anywhere in the grid."
     F4 "F-4" false "grid/stage.rs"
         "No version is kept for a node that membership has declared gone, and none of its lives so far is heard again."
-    F5 "F-5" true "grid/stage.rs"
+    F5 "F-5" false "grid/stage.rs"
         "A tick that the stage's own node took without a question counts as live until the transaction that has it has ended."
     A1 "A-1" true "database.rs"
         "Who has read through the formulas of a transaction that is rolled back is rolled back too."

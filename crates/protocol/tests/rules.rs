@@ -143,6 +143,15 @@ fn every_rule_of_the_list_is_on_the_page() {
 }
 
 #[test]
+fn the_rules_that_can_be_broken_are_those_that_have_a_switch() {
+    let switches: String = sources("src").into_iter().map(|(_, text)| text).collect();
+    for rule in Rule::ALL {
+        let has_switch = switches.contains(&format!("is_kept(Rule::{rule:?})"));
+        assert_eq!(rule.is_breakable(), has_switch, "{}", rule.id());
+    }
+}
+
+#[test]
 fn the_page_speaks_of_no_other_numbers() {
     let page = page();
     let rules = rules(&page);

@@ -36,6 +36,14 @@ pub const NOT_IN_A_MODEL: &[(Rule, &str)] = &[
         "what was read through others is checked wherever its reader comes to stand, unless he changes within bounds, which are not \
          here; crates/protocol/tests/interleavings has random programs under limits",
     ),
+    (
+        Rule::T5,
+        "all ticks come from one source here; crates/simulation/tests/grid/restarts.rs breaks it where a leader is cut off",
+    ),
+    (
+        Rule::A1,
+        "what was read through others is checked wherever its reader comes to stand (rule V-1), and refused there at the latest",
+    ),
     (Rule::V3, "in a grid every version is kept that anybody may ask for"),
     (
         Rule::C5,

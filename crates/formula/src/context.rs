@@ -11,8 +11,9 @@ use std::sync::LazyLock;
 /// wait for other nodes has to come to the same, since these have done what it asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Drawn {
-    /// Where the generator of random numbers stood when it began.
-    pub random: [u64; 2],
+    /// Random numbers, as they came. Where the generator stood says too little: parts behind this one have gone on with it before this one is
+    /// done again, which may draw more than before.
+    pub random: Vec<u64>,
     /// What the clock said then, in microseconds since 2000-01-01 UTC.
     pub clock_us: i64,
     /// Numbers of sequences.

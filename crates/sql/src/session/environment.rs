@@ -69,6 +69,8 @@ pub(super) struct Turn {
     /// How many numbers of sequences it has drawn so far.
     numbers: usize,
 }
+    /// How many random numbers.
+    random: usize,
 
 /// The session as [`Environment`]. Changes that functions ask for are kept and carried out by the session afterwards.
 pub(crate) struct SessionEnvironment<'a> {
@@ -99,9 +101,23 @@ pub(crate) struct SessionEnvironment<'a> {
 
 impl SessionEnvironment<'_> {
     fn next_random(&self) -> u64 {
-        let mut random = self.random.get();
-        let bits = random.bits();
-        self.random.set(random);
+        let mut turn = self.turn.borrow_mut();
+        let before = turn
+            .as_ref()
+            .and_then(|turn| turn.drawn.random.get(turn.random))
+            .copied();
+        let bits = before.unwrap_or_else(|| {
+            let mut random = self.random.get();
+            let bits = random.bits();
+            self.random.set(random);
+            bits
+        });
+        if let Some(turn) = &mut *turn {
+            turn.random += 1;
+            if before.is_none() {
+                turn.drawn.random.push(bits);
+            }
+        }
         bits
     }
 
@@ -273,10 +289,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn random(&self) -> Result<f64> {
-        let mut random = self.random.get();
-        let share = random.share();
-        self.random.set(random);
-        Ok(share)
+        Ok(Random::share(self.next_random()))
     }
 
     fn set_seed(&self, seed: f64) -> Result<()> {
@@ -303,18 +316,15 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn begin_turn(&self, again: Option<Drawn>) {
-        let drawn = match again {
-            Some(drawn) => {
-                self.random.set(Random::at(drawn.random));
-                drawn
-            }
-            None => Drawn {
-                random: self.random.get().state(),
-                clock_us: self.clock_us,
-                numbers: Vec::new(),
-            },
-        };
-        *self.turn.borrow_mut() = Some(Turn { drawn, numbers: 0 });
+        let drawn = again.unwrap_or_else(|| Drawn {
+            clock_us: self.clock_us,
+            ..Drawn::default()
+        });
+        *self.turn.borrow_mut() = Some(Turn {
+            drawn,
+            numbers: 0,
+            random: 0,
+        });
     }
 
     fn end_turn(&self) -> Drawn {

@@ -18,16 +18,6 @@ impl Random {
         Random([next(), next()])
     }
 
-    /// Where it stands.
-    pub fn state(&self) -> [u64; 2] {
-        self.0
-    }
-
-    /// One that stands there.
-    pub fn at(state: [u64; 2]) -> Random {
-        Random(state)
-    }
-
     /// Numbers that depend on a seed between -1 and 1.
     pub fn seeded_by_share(seed: f64) -> Random {
         let whole = ((1_u64 << 52) - 1) as f64 * seed;
@@ -43,8 +33,8 @@ impl Random {
         result
     }
 
-    /// The next number, at least 0 and below 1.
-    pub fn share(&mut self) -> f64 {
-        (self.bits() >> 12) as f64 / (1_u64 << 52) as f64
+    /// 64 bits as a number that is at least 0 and below 1.
+    pub fn share(bits: u64) -> f64 {
+        (bits >> 12) as f64 / (1_u64 << 52) as f64
     }
 }

@@ -256,3 +256,31 @@ fn described(node: usize, sites: &mut [Site; 2], sql: &str) -> Vec<String> {
     work(sites);
     sites[node].said()
 }
+
+/// SQLAlchemy's own tests found the same UUID in two rows of one INSERT.
+#[test]
+fn rows_of_several_nodes_draw_random_numbers_of_their_own() {
+    for node in 0..2 {
+        let mut sites = followed();
+        let made = "CREATE TABLE drawn (id int PRIMARY KEY, u uuid DEFAULT gen_random_uuid(), r float DEFAULT random(), n serial) \
+                    WITH (spread = true)";
+        ask_at(1, &mut sites, made);
+        let values: Vec<String> = (1..=40).map(|id| format!("({})", id * 7 % 41)).collect();
+        ask_at(
+            node,
+            &mut sites,
+            &format!("INSERT INTO drawn (id) VALUES {}", values.join(", ")),
+        );
+        ask_at(
+            node,
+            &mut sites,
+            "INSERT INTO drawn (id) SELECT n FROM generate_series(100, 159) n",
+        );
+        let told = ask_at(
+            node,
+            &mut sites,
+            "SELECT count(*), count(DISTINCT u), count(DISTINCT r), count(DISTINCT n) FROM drawn",
+        );
+        assert_eq!(told[1], "D 100|100|100|100", "{told:?}");
+    }
+}

@@ -348,6 +348,31 @@ fn settings_go_back_with_their_savepoint() {
     assert_eq!(world.rows(0, "show timezone"), ["Asia/Tokyo"]);
 }
 
+#[test]
+fn the_client_is_told_what_set_config_changes() {
+    let mut world = World::new(1);
+    let mut told = |sql: &str| {
+        world.ask(0, sql);
+        std::mem::take(&mut world.reports).join(" ")
+    };
+    assert_eq!(
+        told("select set_config('timezone', 'Asia/Tokyo', false)"),
+        "TimeZone=Asia/Tokyo"
+    );
+    assert_eq!(told("select set_config('work_mem', '1MB', false)"), "");
+    assert_eq!(
+        told("begin; select set_config('application_name', 'x', true)"),
+        "application_name=x"
+    );
+    assert_eq!(told("commit"), "application_name=");
+    assert_eq!(
+        told("begin; select set_config('timezone', 'UTC', false)"),
+        "TimeZone=UTC"
+    );
+    assert_eq!(told("rollback"), "TimeZone=Asia/Tokyo");
+    assert_eq!(world.rows(0, "show timezone"), ["Asia/Tokyo"]);
+}
+
 /// The simulation found a duplicate key told because of a row that was never committed.
 #[test]
 fn an_error_is_told_when_what_it_was_drawn_from_has_committed() {

@@ -25,6 +25,8 @@ pub struct Lines {
     /// Of the last error, where it was.
     context: Option<String>,
     detail: Option<String>,
+    /// Settings that the client was told of.
+    reports: Vec<String>,
 }
 
 impl Lines {
@@ -91,7 +93,9 @@ impl Responder for Lines {
             TransactionStatus::Failed => "Z E",
         });
     }
-    fn parameter_status(&mut self, _: &str, _: &str) {}
+    fn parameter_status(&mut self, name: &str, value: &str) {
+        self.reports.push(format!("{name}={value}"));
+    }
     fn copy_in(&mut self, _: Format, _: usize) {
         self.say("G");
     }
@@ -158,6 +162,8 @@ pub struct World {
     said: Vec<Vec<String>>,
     contexts: Vec<Option<String>>,
     details: Vec<Option<String>>,
+    /// Settings that the clients were told of.
+    pub reports: Vec<String>,
     user: &'static str,
     gone: Vec<bool>,
     directory: Arc<MemoryDirectory>,
@@ -221,6 +227,7 @@ impl World {
             said: Vec::new(),
             contexts: Vec::new(),
             details: Vec::new(),
+            reports: Vec::new(),
             user,
             gone: Vec::new(),
             directory,
@@ -302,6 +309,7 @@ impl World {
             let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
             self.said[work.connection].append(&mut lines.lines);
             self.details[work.connection] = lines.detail.take();
+            self.reports.append(&mut lines.reports);
             if let Some(context) = lines.context.take() {
                 self.contexts[work.connection] = Some(context);
             }

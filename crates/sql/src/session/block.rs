@@ -173,14 +173,6 @@ impl Session {
         });
     }
 
-    /// Whether the block, or the session by default, only reads.
-    pub(super) fn is_read_only(&self) -> bool {
-        match self.modes.read_only {
-            Some(read_only) if self.block == Block::Explicit => read_only,
-            _ => self.settings.flag("default_transaction_read_only"),
-        }
-    }
-
     pub(super) fn transaction_time_us(&self, now_us: i64) -> i64 {
         self.transaction
             .as_ref()

@@ -4,6 +4,7 @@ use super::kept_open::OpenThings;
 use super::pause::PauseView;
 use super::random::Random;
 use super::settings::Settings;
+use super::shown::ShownModes;
 use crate::binder::{ResolvedPath, name_of_text, no_relation, split_path};
 use crate::catalog::{Catalog, SchemaId, Sequence, no_schema};
 use crate::channels::ChannelAction;
@@ -68,9 +69,9 @@ pub(super) struct Turn {
     drawn: Drawn,
     /// How many numbers of sequences it has drawn so far.
     numbers: usize,
-}
     /// How many random numbers.
     random: usize,
+}
 
 /// The session as [`Environment`]. Changes that functions ask for are kept and carried out by the session afterwards.
 pub(crate) struct SessionEnvironment<'a> {
@@ -80,6 +81,8 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) sequences: RefCell<&'a mut SequenceValues>,
     pub(crate) taken: RefCell<&'a mut TakenNumbers>,
     pub(crate) settings: RefCell<&'a mut Settings>,
+    /// How its transaction runs, which settings tell too.
+    pub(super) modes: ShownModes<'a>,
     pub(crate) identity: &'a Identity,
     /// What the session sees beside its catalog.
     pub(crate) insight: &'a Insight,
@@ -333,12 +336,13 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn setting(&self, name: &str) -> Option<String> {
-        self.settings.borrow().get(name)
+        let of_transaction = self.modes.shown(name, &self.settings.borrow());
+        of_transaction.or_else(|| self.settings.borrow().get(name))
     }
 
     fn set_setting(&self, name: &str, value: &str, local: bool) -> Result<String> {
         let mut settings = self.settings.borrow_mut();
-        settings.set(name, Some(value), local)?;
+        settings.set_within(name, value, local)?;
         Ok(settings.get(name).unwrap_or_default())
     }
 

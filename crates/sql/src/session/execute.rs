@@ -7,6 +7,7 @@ use super::extended::output_of;
 use super::kept_open::OpenThings;
 use super::pause::PauseView;
 use super::running::Part;
+use super::shown::ShownModes;
 use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};
 use crate::advisory::AdvisoryLocks;
 use crate::binder::{BindSettings, SearchPath};
@@ -51,12 +52,14 @@ pub(super) fn with_evaluation<T>(
 ) -> T {
     let path = session.path_in(catalog);
     let (actions, listened) = session.channels.parts_mut();
+    let modes = ShownModes::new(&session.modes, session.block, &session.settings);
     let environment = SessionEnvironment {
         catalog,
         path,
         sequences: RefCell::new(sequences),
         taken: RefCell::new(&mut session.taken),
         settings: RefCell::new(&mut session.settings),
+        modes,
         identity: &session.identity,
         insight,
         random: Cell::new(session.random),

@@ -44,6 +44,10 @@ impl Session {
         self.deadline_us = None;
         self.copy_again = None;
         self.end_pauses(partition);
+        let changed = self.settings.take_untold();
+        if !changed.is_empty() {
+            self.after_settings(changed, responder);
+        }
         if let Some(current) = self.current.take() {
             let tag = current.tag.unwrap_or_default();
             self.end_record(partition, &tag);

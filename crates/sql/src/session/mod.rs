@@ -56,6 +56,7 @@ mod script;
 mod scroll;
 mod settings;
 mod slices;
+mod shown;
 mod temporary;
 mod utility;
 mod way;

@@ -22,6 +22,8 @@ pub struct Settings {
     /// Whether [`Settings::shape`] has something to do.
     is_unshaped: bool,
     path_changes: u64,
+    /// What functions have changed and the client has yet to be told of.
+    untold: Vec<(String, String)>,
 }
 
 /// A change that the client is told of.
@@ -92,6 +94,18 @@ impl Settings {
         Ok(reported.then(|| (name, value.unwrap_or_default())))
     }
 
+    /// [`Settings::set`] for `set_config`, within a statement: the client is told when that has run.
+    pub fn set_within(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
+        let report = self.set(name, Some(value), local)?;
+        self.untold.extend(report);
+        Ok(())
+    }
+
+    /// What functions have changed, for the client to be told of.
+    pub fn take_untold(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.untold)
+    }
+
     /// The session begins with what has been set so far.
     pub fn begin(&mut self) {
         self.end_transaction(true);
@@ -119,7 +133,7 @@ impl Settings {
     /// The transaction ends: what is LOCAL, and after a rollback everything changed within it, is put back. Gives what the client is
     /// told of.
     pub fn end_transaction(&mut self, committed: bool) -> Vec<(String, String)> {
-        let mut reports = Vec::new();
+        let mut reports = self.take_untold();
         let mut lasting = BTreeSet::new();
         while let Some((name, before, local)) = self.undo.pop() {
             if committed && !local {

@@ -348,14 +348,11 @@ impl Session {
 
     fn shown(&self, name: &str) -> Option<String> {
         match shown_name(name) {
-            "transaction_isolation" => self
-                .modes
-                .isolation
-                .clone()
-                .or_else(|| self.settings.get("default_transaction_isolation")),
-            "transaction_read_only" => Some(if self.is_read_only() { "on" } else { "off" }.to_owned()),
             "session_authorization" => Some(self.identity.user.clone()),
-            name => self.settings.get(name),
+            name => {
+                let of_transaction = self.shown_modes().shown(name, &self.settings);
+                of_transaction.or_else(|| self.settings.get(name))
+            }
         }
     }
 

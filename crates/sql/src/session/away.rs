@@ -114,6 +114,9 @@ impl Session {
         if away.waits {
             return Course::Away(self.hear(partition, responder));
         }
+        if self.is_of_portal_away(current) {
+            return Course::Here;
+        }
         let node = away.node;
         Course::Away(self.send_away(node, partition, responder))
     }
@@ -338,6 +341,10 @@ impl Session {
     fn run_of_current(&mut self) -> Result<Run> {
         let lost = || Error::internal("a call without a statement");
         let current = self.current.as_ref().ok_or_else(lost)?;
+        if let Some(fetch) = &current.fetch {
+            let name = fetch.name.clone();
+            return self.run_of_portal(&name);
+        }
         let is_prepared = match &current.statement {
             Statement::Planned(_) => current.is_executed(),
             // A cursor is declared with its parameters. What is fetched as a script would come as text, and be described once more.
@@ -364,33 +371,15 @@ impl Session {
                 max_rows: 0,
             });
         }
-        let (Statement::Planned(plan), Origin::Portal(name)) = (&current.statement, &current.origin) else {
-            return Ok(match current.anew {
-                // Its data has begun to come.
-                Some(_) if matches!(current.statement, Statement::Utility(_)) => Run::LayAnew(current.sql.to_string()),
-                _ => Run::Text(current.sql.to_string()),
-            });
-        };
-        let max_rows = u32::try_from(current.max_rows).unwrap_or(0);
-        let portal = self.portals.get_mut(name).ok_or_else(lost)?;
-        if let Some(there) = &portal.name_away {
-            let portal = there.clone();
-            return Ok(Run::More { portal, max_rows });
+        match (&current.statement, &current.origin) {
+            (Statement::Planned(_), Origin::Portal(name)) => {
+                let name = name.clone();
+                self.run_of_portal(&name)
+            }
+            // Its data has begun to come.
+            (Statement::Utility(_), _) if current.anew.is_some() => Ok(Run::LayAnew(current.sql.to_string())),
+            _ => Ok(Run::Text(current.sql.to_string())),
         }
-        // One that is read in pieces has a name that no other has while it is there.
-        if max_rows > 0 {
-            self.portals_away += 1;
-            portal.name_away = Some(format!("read in pieces {}", self.portals_away));
-        }
-        Ok(Run::Prepared {
-            sql: current.sql.to_string(),
-            types: plan.parameter_types.clone(),
-            values: current.parameters.to_vec(),
-            columns: columns_of(&current.statement),
-            formats: current.formats.clone(),
-            portal: portal.name_away.clone().unwrap_or_default(),
-            max_rows,
-        })
     }
 
     pub(super) fn call(&mut self, node: NodeId, run: Run, partition: &Partition) -> Result<Next> {
@@ -477,7 +466,8 @@ impl Session {
         let current = self.current.as_ref();
         let is_unheard = current.is_some_and(|current| self.is_unheard(current));
         let is_compared = !is_unheard && current.is_some_and(|current| current.origin == Origin::Replay);
-        if !told.is_empty() && !is_unheard {
+        let is_move = current.is_some_and(|current| current.fetch.as_ref().is_some_and(|fetch| fetch.is_move));
+        if !told.is_empty() && !is_unheard && !is_move {
             responder.put_answer(&told);
         }
         let Some(end) = end else {
@@ -517,6 +507,12 @@ impl Session {
                 self.end_record(partition, "");
                 self.current = None;
                 responder.empty_query();
+                Next::To(StageKind::Parser)
+            }
+            Ok(Completed::Suspended | Completed::Tag(_))
+                if self.current.as_ref().is_some_and(|own| own.fetch.is_some()) =>
+            {
+                self.end_fetch_away(&end.outcome, partition, responder);
                 Next::To(StageKind::Parser)
             }
             Ok(Completed::Suspended) => {
@@ -660,7 +656,7 @@ fn is_notify(statement: &Statement) -> bool {
 }
 
 /// Types of the columns of what is planned.
-fn columns_of(statement: &Statement) -> Option<Vec<DataType>> {
+pub(super) fn columns_of(statement: &Statement) -> Option<Vec<DataType>> {
     let Statement::Planned(plan) = statement else {
         return None;
     };

@@ -26,6 +26,13 @@ pub(super) struct Fetch {
     pub(super) scroll: Option<(Box<Scroll>, Walk)>,
 }
 
+impl Fetch {
+    /// What it is answered with that has given or passed over so many rows.
+    pub(super) fn tag(&self, rows: usize) -> String {
+        tag(self.is_move, rows)
+    }
+}
+
 fn no_cursor(name: &str) -> Error {
     Error::new(
         SqlState::INVALID_CURSOR_NAME,
@@ -204,7 +211,7 @@ impl Session {
         if let Some(current) = &mut self.current
             && let Some(fetch) = &mut current.fetch
         {
-            let tag = tag(fetch.is_move, current.rows);
+            let tag = fetch.tag(current.rows);
             if let Some(portal) = self.portals.get_mut(&fetch.name) {
                 portal.scroll = fetch.scroll.take().map(|(scroll, _)| scroll);
                 if is_over && portal.scroll.is_none() {

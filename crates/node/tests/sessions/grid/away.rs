@@ -174,6 +174,49 @@ fn prepared_statements_and_portals_in_pieces_run_there_too() {
 }
 
 #[test]
+fn a_portal_that_is_read_there_is_moved_fetched_and_closed_by_its_name() {
+    let mut sites = neighbours();
+    ask(
+        &mut sites,
+        "INSERT INTO t SELECT 2 * n + 1, n FROM generate_series(1, 9) n",
+    );
+    let parse = Request::Parse {
+        name: String::new(),
+        sql: "SELECT v FROM t WHERE id > $1 ORDER BY id".to_owned(),
+        parameter_types: vec![23],
+    };
+    let bind = Request::BindValues {
+        columns: None,
+        portal: "p".to_owned(),
+        statement: String::new(),
+        values: vec![Value::Int4(1)],
+        formats: Default::default(),
+    };
+    let execute = Request::Execute {
+        portal: "p".to_owned(),
+        max_rows: 1,
+    };
+    // The transaction has begun there, or what comes first is of the portal.
+    for begin in ["BEGIN; UPDATE t SET v = v WHERE id = 3", "BEGIN"] {
+        ask(&mut sites, begin);
+        sites[0].request([parse.clone(), bind.clone(), Request::Sync]);
+        work(&mut sites);
+        assert_eq!(sites[0].said(), ["1", "2", "Z T"]);
+        assert_eq!(ask(&mut sites, "MOVE FORWARD 2 p"), ["C MOVE 2", "Z T"]);
+        let told = ask(&mut sites, "FETCH 2 FROM p");
+        assert_eq!(told, ["T 1", "D 3", "D 4", "C FETCH 2", "Z T"]);
+        sites[0].request([execute.clone(), Request::Sync]);
+        work(&mut sites);
+        assert_eq!(sites[0].said(), ["D 5", "s", "Z T"]);
+        assert_eq!(ask(&mut sites, "MOVE ALL FROM p"), ["C MOVE 4", "Z T"]);
+        assert_eq!(ask(&mut sites, "FETCH p"), ["T 1", "C FETCH 0", "Z T"]);
+        assert_eq!(ask(&mut sites, "CLOSE p"), ["C CLOSE CURSOR", "Z T"]);
+        assert!(ask(&mut sites, "FETCH p")[0].starts_with("E 34000"));
+        ask(&mut sites, "ROLLBACK");
+    }
+}
+
+#[test]
 fn what_is_lost_with_a_node_is_told() {
     let mut sites = neighbours();
     ask(&mut sites, "INSERT INTO t VALUES (1, 100)");

@@ -196,6 +196,8 @@ pub struct OutputColumn {
 impl OutputColumn {
     /// PostgreSQL's number of `json`.
     pub const JSON: u32 = 114;
+    /// PostgreSQL's number of `"char"`.
+    pub const CHARACTER: u32 = 18;
 }
 
 /// The transaction status that ReadyForQuery carries.

@@ -125,6 +125,12 @@ impl PgResponder {
         self.out[value_start - 4..value_start].copy_from_slice(&length.to_be_bytes());
     }
 
+    /// An empty `"char"` in binary.
+    fn put_no_character(&mut self) {
+        self.put_i32(1);
+        self.out.push(0);
+    }
+
     fn put_text(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
         self.out.push(0);
@@ -144,6 +150,12 @@ impl PgResponder {
 
 fn type_of(columns: &[OutputColumn], index: usize) -> DataType {
     columns.get(index).map_or(DataType::Text, |column| column.data_type)
+}
+
+/// Whether the values of a column are one byte each, which is zero for the empty one: those of `"char"` in binary.
+fn is_byte(columns: &[OutputColumn], formats: &[Format], column: usize) -> bool {
+    let told = columns.get(column).and_then(|column| column.told_type);
+    told == Some(OutputColumn::CHARACTER) && format_of(formats, column) == Format::Binary
 }
 
 fn format_of(formats: &[Format], column: usize) -> Format {
@@ -227,7 +239,10 @@ impl Responder for PgResponder {
         let start = self.begin(DATA_ROW);
         self.put_u16(values.len());
         for (index, value) in values.iter().enumerate() {
-            self.put_value(value, type_of(columns, index), format_of(formats, index), context);
+            match value {
+                Value::Text(text) if text.is_empty() && is_byte(columns, formats, index) => self.put_no_character(),
+                _ => self.put_value(value, type_of(columns, index), format_of(formats, index), context),
+            }
         }
         self.end(start);
     }
@@ -245,6 +260,7 @@ impl Responder for PgResponder {
         for (index, &place) in places.iter().enumerate() {
             let data_type = type_of(columns, index);
             match row.text(place) {
+                Some([]) if is_byte(columns, formats, index) => self.put_no_character(),
                 // Text is the same in both formats, and the same as it is kept.
                 Some(text) if data_type.is_text() => {
                     self.put_i32(text.len() as i32);
@@ -385,6 +401,29 @@ mod tests {
             table: None,
             column_number: 0,
             told_type: None,
+        }
+    }
+
+    /// SQLAlchemy's reflection over asyncpg took every column for a generated one.
+    #[test]
+    fn an_empty_character_is_a_zero_byte_in_binary() {
+        let character = OutputColumn {
+            told_type: Some(OutputColumn::CHARACTER),
+            ..column("attgenerated", DataType::Text)
+        };
+        for (format, told) in [(Format::Text, &b""[..]), (Format::Binary, &b"\0"[..])] {
+            for (value, told) in [("", told), ("s", &b"s"[..])] {
+                let mut responder = PgResponder::new();
+                let columns = [character.clone(), column("a", DataType::Text)];
+                let values = [Value::text(value), Value::text("")];
+                responder.data_row(&values, &columns, &[format], &TextContext::default());
+                let [backend::Message::DataRow(row)] = &parse(&responder)[..] else {
+                    panic!("a row")
+                };
+                let ranges: Vec<_> = row.ranges().collect().unwrap();
+                let shown: Vec<_> = ranges.into_iter().map(|range| &row.buffer()[range.unwrap()]).collect();
+                assert_eq!(shown, [told, b""], "{format:?} {value}");
+            }
         }
     }
 

@@ -96,7 +96,8 @@ impl Context<'_> {
         }
         let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
         if let Some(fetch) = tail.fetch {
-            limit = Some(fetch.quantity.as_ref().unwrap_or(&one));
+            // A count in brackets in front of WITH TIES is read as that of a LIMIT.
+            limit = fetch.quantity.as_ref().or(limit).or(Some(&one));
         }
         let bind = |expr: Option<&ast::Expr>, clause| expr.map(|expr| self.limit(expr, clause)).transpose();
         Ok((bind(limit, "LIMIT")?, bind(offset, "OFFSET")?))

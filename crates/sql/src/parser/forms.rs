@@ -210,3 +210,34 @@ fn expanded_arrays(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     }
     tokens
 }
+
+/// Collations that order texts by their bytes, as all texts are ordered.
+const BY_BYTES: [&str; 4] = ["c", "posix", "default", "ucs_basic"];
+
+/// `ALTER ... TYPE text COLLATE "C"` is the same without the collation, which the library does not read there. Any other one stays an error.
+pub(super) fn types_without_collation(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let first = tokens.iter().find(|token| !is_blank(token));
+    if first.is_none_or(|first| !is_word(&first.token, "alter")) {
+        return tokens;
+    }
+    let (mut place, mut is_type) = (0, false);
+    while place < tokens.len() {
+        is_type = !word_at(&tokens, place, "using") && (is_type || word_at(&tokens, place, "type"));
+        if is_type && word_at(&tokens, place, "collate") {
+            let is_name = |token: &TokenWithSpan| match &token.token {
+                Token::Word(word) => BY_BYTES.contains(&word.value.to_ascii_lowercase().as_str()),
+                _ => false,
+            };
+            let is_part = |token: &TokenWithSpan| {
+                is_blank(token) || token.token == Token::Period || is_word(&token.token, "pg_catalog")
+            };
+            let name = (place + 1..tokens.len()).find(|at| !is_part(&tokens[*at]));
+            if let Some(name) = name.filter(|name| is_name(&tokens[*name])) {
+                tokens.drain(place..=name);
+                continue;
+            }
+        }
+        place += 1;
+    }
+    tokens
+}

@@ -17,6 +17,7 @@ mod script;
 pub(crate) mod subscripts;
 pub(crate) mod syntax;
 mod table_like;
+mod tails;
 pub(crate) mod unsupported;
 pub(crate) mod utility;
 

@@ -1,16 +1,17 @@
 //! Forms of statements that the library reads only when they are written otherwise: their tokens are replaced, and keep their places.
 
-use super::forms::plain_forms;
+use super::forms::{plain_forms, types_without_collation};
 use super::identity::identity_options;
 use super::parenthesised::parenthesised_queries;
 use super::rows_from::{recursive_views, rows_from};
 use super::table_like::table_likes;
+use super::tails::{plain_fetch_counts, single_locks};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let tokens = plain_fetch_counts(plain_strings(tokens));
+    let tokens = single_locks(plain_fetch_counts(types_without_collation(plain_strings(tokens))));
     let tokens = typed_literals(plain_forms(rows_from(recursive_views(tokens))));
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
@@ -25,29 +26,6 @@ fn plain_strings(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         if let Token::DollarQuotedString(text) = &token.token {
             token.token = Token::SingleQuotedString(text.value.clone());
         }
-    }
-    tokens
-}
-
-/// `FETCH FIRST (2) ROWS ONLY` is `FETCH FIRST 2 ROWS ONLY`.
-fn plain_fetch_counts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_fetch = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::FETCH);
-    if !tokens.iter().any(is_fetch) {
-        return tokens;
-    }
-    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
-    let is_word = |place: usize, words: &[Keyword]| matches!(&tokens[place].token, Token::Word(word) if words.contains(&word.keyword));
-    let brackets = places.windows(6).filter(|part| {
-        is_word(part[0], &[Keyword::FETCH])
-            && is_word(part[1], &[Keyword::FIRST, Keyword::NEXT])
-            && tokens[part[2]].token == Token::LParen
-            && matches!(tokens[part[3]].token, Token::Number(..) | Token::Placeholder(_))
-            && tokens[part[4]].token == Token::RParen
-            && is_word(part[5], &[Keyword::ROW, Keyword::ROWS])
-    });
-    let brackets: Vec<usize> = brackets.flat_map(|part| [part[2], part[4]]).collect();
-    for bracket in brackets.into_iter().rev() {
-        tokens.remove(bracket);
     }
     tokens
 }
@@ -528,12 +506,17 @@ fn values_as_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     // For each bracket that is open, whether it is such a query's.
     let mut open: Vec<bool> = Vec::new();
     let mut before = Token::EOF;
-    let mut rest = tokens.into_iter().peekable();
+    let mut rest = tokens.into_iter();
     while let Some(token) = rest.next() {
         let span = token.span;
         let added = |token: Token| TokenWithSpan { token, span };
         let (is_open, is_close) = (token.token == Token::LParen, token.token == Token::RParen);
-        let is_query = is_open && !is_before_query(&before) && rest.peek().is_some_and(is_values);
+        // `values.a` is a column of a table of that name.
+        let is_list = match rest.as_slice() {
+            [first, second, ..] => is_values(first) && second.token != Token::Period,
+            _ => false,
+        };
+        let is_query = is_open && !is_before_query(&before) && is_list;
         if !is_blank(&token) {
             before = token.token.clone();
         }

@@ -85,13 +85,9 @@ impl Context<'_> {
         let value = parse_text(to, -1, text, &self.text)?;
         let stable = to == DataType::TimestampTz || (is_time(to) && names_now(text));
         if stable {
-            let operand = Box::new(Expr::Literal(Value::text(text)));
-            return Ok(Expr::Cast {
-                operand,
-                from: DataType::Text,
-                to: ColumnType::plain(to),
-                explicit: true,
-            });
+            // One that says its time zone is the same for every session.
+            let operand = Expr::Literal(Value::text(text));
+            return cast_expr(operand, DataType::Text, ColumnType::plain(to), CastContext::Explicit);
         }
         Ok(Expr::Literal(value))
     }

@@ -83,6 +83,7 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             Value::Bool(others.any(|schema| i64::from(schema.0) == number(0)))
         }
         ("pg_table_is_visible", _) => visible_relation(view, number(0)),
+        ("pg_type_is_visible", _) => visible_type(view, number(0)),
         ("pg_relation_filenode", _) => match view.object(number(0)) {
             Some(_) => Value::Int8(number(0)),
             None => Value::Null,
@@ -281,6 +282,17 @@ fn visible_relation(view: &View<'_>, number: i64) -> Value {
         (None, Some(table)) => Value::Bool(view.path.searched.contains(&table.schema_id())),
         (None, None) => Value::Null,
     }
+}
+
+/// Whether the search path finds a type by its name alone.
+fn visible_type(view: &View<'_>, number: i64) -> Value {
+    let own = u32::try_from(number)
+        .ok()
+        .and_then(|number| view.catalog.type_by_number(number));
+    Value::Bool(own.is_none_or(|own| {
+        let found = view.path.find_type(None, &own.name, view.catalog);
+        found.is_ok_and(|found| found == Some(own))
+    }))
 }
 
 /// What `pg_description` says of an object, or of one of its columns.

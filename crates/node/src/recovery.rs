@@ -442,7 +442,8 @@ fn drop_unknown(store: &dyn Store, known: &BTreeSet<TableId>) -> Result<()> {
     Ok(())
 }
 
-/// Finds the largest row number of each table without a primary key.
+/// Finds the largest row number of each table without a primary key. It waits for nobody: rows that a branch whose outcome is not known
+/// writes are passed over, and where there are branches, numbers are of each start of a node ([`RowNumberCounters::number_for`]).
 fn number_rows(partition: &mut Partition) -> Result<()> {
     let databases = Arc::clone(&partition.databases);
     let id = partition.database.begin(BeginOptions {
@@ -464,9 +465,7 @@ fn number_rows(partition: &mut Partition) -> Result<()> {
                 .and_then(|value| value.as_i64());
             false
         };
-        let scanned = partition
-            .database
-            .scan(id, table.id, &own, true, ColumnSet::EXISTENCE, &mut visit);
+        let scanned = partition.database.peek_scan(id, table.id, &own, true, &mut visit);
         scanned.map_err(|_| damaged("a table could not be read"))?;
         partition.row_numbers.raise(table.id, last.unwrap_or(0) as u64);
     }

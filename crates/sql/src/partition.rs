@@ -152,6 +152,15 @@ impl SchemaChanges {
             .find(|change| change.owner != transaction)
     }
 
+    /// Tables whose definition another transaction than this one changes.
+    pub fn of_others(&self, transaction: Option<TransactionId>) -> impl Iterator<Item = (DatabaseId, &RelationName)> {
+        let others = self
+            .changing
+            .iter()
+            .filter(move |change| Some(change.owner) != transaction);
+        others.map(|change| (change.database, &change.table))
+    }
+
     /// Whether nobody changes anything.
     pub fn is_empty(&self) -> bool {
         self.changing.is_empty()

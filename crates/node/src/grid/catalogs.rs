@@ -407,7 +407,7 @@ impl GridState {
             attachment: Some(&content),
         })?;
         partition.database.note_log_position(appended);
-        let mut changed = change_to(Arc::new(databases), partition, shared);
+        let mut changed = change_to(Arc::new(databases), None, partition, shared);
         self.renew_ticks();
         let is_told = |own: &mut Untold| versions.get(&own.database).is_none_or(|told| *told >= own.version);
         let now_told = self.catalogs.untold.extract_if(.., is_told);
@@ -456,7 +456,7 @@ impl GridState {
             }
         };
         if let (Some(databases), Some(content)) = (databases, content) {
-            let changed = change_to(databases, partition, shared);
+            let changed = change_to(databases, Some(*transaction), partition, shared);
             self.renew_ticks();
             if self.keeps_catalogs() {
                 let last_tick = self.last_tick();
@@ -492,8 +492,13 @@ impl GridState {
     }
 }
 
-/// Makes these the databases of the node; gives the tables that have changed.
-fn change_to(databases: Arc<Databases>, partition: &mut Partition, shared: &Shared) -> BTreeSet<TableId> {
+/// Makes these the databases of the node, as the transaction has that has ended; gives the tables that have changed.
+fn change_to(
+    databases: Arc<Databases>,
+    ended: Option<TransactionId>,
+    partition: &mut Partition,
+    shared: &Shared,
+) -> BTreeSet<TableId> {
     let changed = changed_tables(&partition.databases, &databases);
     let before: BTreeSet<TableId> = partition.databases.storage().into_iter().collect();
     let after: BTreeSet<TableId> = databases.storage().into_iter().collect();
@@ -503,8 +508,9 @@ fn change_to(databases: Arc<Databases>, partition: &mut Partition, shared: &Shar
         partition.database.publish_table(*new);
         shared.stored.lock().insert(*new);
     }
+    let lengthened = in_change(ended, partition);
     for table in tables(&databases) {
-        if !partition.database.is_lengthened(table.id) {
+        if !lengthened.contains(&table.id) && !partition.database.is_lengthened(table.id) {
             partition.database.set_tail(table.id, table.tail());
         }
     }
@@ -512,4 +518,12 @@ fn change_to(databases: Arc<Databases>, partition: &mut Partition, shared: &Shar
     partition.set_databases(databases);
     partition.drop_storage(before.difference(&after).copied());
     changed
+}
+
+/// The storage of tables whose definitions open transactions of this node's sessions change, but for the one that has ended: what their rows
+/// lack is what these transactions say.
+fn in_change(ended: Option<TransactionId>, partition: &Partition) -> BTreeSet<TableId> {
+    let changing = partition.schema_changes.of_others(ended);
+    let storage = changing.filter_map(|(database, name)| partition.databases.catalog(database).tables.get(name));
+    storage.map(|table| table.id).collect()
 }

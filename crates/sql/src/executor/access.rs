@@ -488,7 +488,8 @@ fn read_row(table: &Table, key: &Key, reader: &mut Reader<'_>, context: &mut Exe
     Ok(())
 }
 
-/// Takes a row that is wanted and that nobody else is about to write. Within one call nobody comes between the look and the lock.
+/// Takes a row that is wanted and that nobody else is about to write. Where another node has it, somebody may come between the look and
+/// the lock: what has changed meanwhile is asked for again.
 fn read_unless_busy(
     table: &Table,
     key: &Key,
@@ -502,26 +503,40 @@ fn read_unless_busy(
         return Ok(());
     };
     *reader.lookups += 1;
-    if let Some((index, within)) = index
-        && !is_within(table, index, within, key, &row)?
-    {
+    if !is_wanted(table, key, &row, index, reader)? || !reader.is_new(key.as_bytes())? {
         return Ok(());
     }
-    let (outer, step) = (reader.outer, reader.step);
-    let view = StepView {
-        outer,
-        step,
-        row: row.as_ref(),
-    };
-    if !reader.accepts(&view)? || !reader.is_new(key.as_bytes())? {
+    if !lock.at_once {
+        reader.take(key.as_bytes(), row.as_ref());
         return Ok(());
     }
     let indexed = index.map_or(ColumnSet::EMPTY, |(index, _)| table.read_by_index(index));
-    if lock.at_once && read_locked(table, key, step.reads.union(indexed), lock.wait, context)?.is_none() {
+    let columns = reader.step.reads.union(indexed);
+    let Some(locked) = read_locked(table, key, columns, lock.wait, context)? else {
         return Ok(());
+    };
+    if locked == row || is_wanted(table, key, &locked, index, reader)? {
+        reader.take(key.as_bytes(), locked.as_ref());
     }
-    reader.take(key.as_bytes(), row.as_ref());
     Ok(())
+}
+
+/// Whether a row is where it was found, and satisfies the step's conditions.
+fn is_wanted(
+    table: &Table,
+    key: &Key,
+    row: &Row,
+    index: Option<(&Index, &[KeyRange])>,
+    reader: &mut Reader<'_>,
+) -> Result<bool> {
+    if let Some((index, within)) = index
+        && !is_within(table, index, within, key, row)?
+    {
+        return Ok(false);
+    }
+    let (outer, step) = (reader.outer, reader.step);
+    let row = row.as_ref();
+    reader.accepts(&StepView { outer, step, row })
 }
 
 /// Whether a row has an entry within the ranges.

@@ -5,12 +5,12 @@
 
 use super::environment::handed_over;
 use super::finish::reads_no_row;
-use super::follow::{MarksAway, goes_along, runs_anywhere};
+use super::follow::{CursorsAway, MarksAway, goes_along, runs_anywhere};
 use super::replay::sets_only;
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
 use crate::catalog::Catalog;
-use crate::client::{Format, Formats, Responder, TransactionStatus};
+use crate::client::{Responder, TransactionStatus};
 use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
 use crate::plan::Plan;
@@ -18,7 +18,6 @@ use crate::route::{needs_rows_alone, numbers_called};
 use crate::statement::{Statement, Utility};
 use rubato_base::{DataType, Error, NodeId, Result};
 use rubato_stages::StageKind;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How much longer than the node that runs a statement this one waits before it tells the client that its time is over.
@@ -35,35 +34,12 @@ pub(super) struct Away {
     waits: bool,
     /// The catalog that the transaction sees, if it has changes of its own.
     pub(super) catalog: Option<Arc<Catalog>>,
-    /// The queries of cursors that were declared there, and whether their rows are binary: clients ask here what rows they give.
-    cursors: BTreeMap<String, (Statement, bool)>,
+    /// Cursors that were declared there.
+    pub(super) cursors: CursorsAway,
     pub(super) marks: MarksAway,
 }
 
 impl Away {
-    /// The query of a cursor there, and how it gives its values.
-    pub(super) fn cursor(&self, name: &str) -> Option<(&Statement, Formats)> {
-        let (statement, is_binary) = self.cursors.get(name)?;
-        let formats = is_binary.then_some(Format::Binary).into_iter().collect();
-        Some((statement, formats))
-    }
-
-    /// A statement was run there.
-    fn follow_cursors(&mut self, statement: &Statement) {
-        let Statement::Utility(utility) = statement else { return };
-        match &**utility {
-            Utility::Declare {
-                name,
-                options,
-                statement,
-                ..
-            } => drop(self.cursors.insert(name.clone(), (statement.clone(), options.binary))),
-            Utility::Close(Some(name)) => drop(self.cursors.remove(name)),
-            Utility::Close(None) => self.cursors.clear(),
-            _ => {}
-        }
-    }
-
     pub(super) fn waits(&self) -> bool {
         self.waits
     }
@@ -532,9 +508,7 @@ impl Session {
                 self.end_record(partition, &tag);
                 if let Some(current) = self.current.take() {
                     self.follow_savepoint(&current.statement, responder);
-                    if let Some(away) = &mut self.away {
-                        away.follow_cursors(&current.statement);
-                    }
+                    self.follow_cursor(&current.statement);
                     responder.command_complete(&tag);
                     if let Origin::Portal(name) = &current.origin {
                         self.end_portal(name, &tag);
@@ -581,10 +555,14 @@ impl Session {
             return Ok(Some(self.await_answer()));
         };
         self.hear_of_temporary(&end);
-        self.away = None;
+        let away = self.away.take();
         self.deadline_us = None;
         match end.outcome? {
-            Completed::Tag(tag) if tag == "COMMIT" => Ok(None),
+            Completed::Tag(tag) if tag == "COMMIT" => {
+                let cursors = away.map(|away| away.cursors).unwrap_or_default();
+                self.portals.elsewhere.outlast(cursors);
+                Ok(None)
+            }
             other => Err(Error::internal(format!("a COMMIT on another node ended as {other:?}"))),
         }
     }

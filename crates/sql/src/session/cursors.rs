@@ -250,7 +250,7 @@ impl Session {
             Utility::Fetch {
                 name, is_move: false, ..
             } => {
-                let elsewhere = || Some(self.away.as_ref()?.cursor(name)?.0);
+                let elsewhere = || self.cursor_elsewhere(name).map(|(query, _)| query);
                 let here = self.portals.get(name).map(|portal| &portal.prepared.statement);
                 here.or_else(elsewhere).unwrap_or(statement)
             }

@@ -33,6 +33,7 @@ impl Session {
         }
         self.prepared.clear();
         self.close_cursor(None)?;
+        self.portals.elsewhere.close(None);
         partition.advisory.unlock_all(self.id);
         partition.channels.unlisten(self.id, None);
         self.channels.forget();

@@ -371,8 +371,8 @@ impl Session {
             describe(self.answering(&portal.prepared.statement), &portal.formats, responder);
             return Ok(None);
         }
-        let away = self.away.as_ref().and_then(|away| away.cursor(name));
-        let (statement, formats) = away.ok_or_else(|| Session::portal_missing(name))?;
+        let elsewhere = self.cursor_elsewhere(name);
+        let (statement, formats) = elsewhere.ok_or_else(|| Session::portal_missing(name))?;
         describe(self.answering(statement), &formats, responder);
         Ok(None)
     }

@@ -2,10 +2,11 @@
 
 use super::Session;
 use super::replay::sets_only;
-use crate::client::Responder;
+use crate::client::{Format, Formats, Responder};
 use crate::grid::Home;
 use crate::partition::Partition;
-use crate::statement::{Discarded, Statement, Utility};
+use crate::statement::{CursorOptions, Discarded, Statement, Utility};
+use std::collections::BTreeMap;
 
 /// Savepoints of a transaction that runs elsewhere, in their order.
 #[derive(Debug, Default)]
@@ -20,6 +21,43 @@ struct MarkAway {
     settings: usize,
 }
 
+/// Cursors whose rows another node has: clients ask here what rows they give.
+#[derive(Debug, Default)]
+pub(super) struct CursorsAway(BTreeMap<String, CursorAway>);
+
+#[derive(Debug)]
+struct CursorAway {
+    query: Statement,
+    options: CursorOptions,
+}
+
+impl CursorsAway {
+    /// The query of a cursor, and how it gives its values.
+    fn get(&self, name: &str) -> Option<(&Statement, Formats)> {
+        let own = self.0.get(name)?;
+        let formats = own.options.binary.then_some(Format::Binary).into_iter().collect();
+        Some((&own.query, formats))
+    }
+
+    /// These were declared in a transaction that has committed.
+    pub(super) fn outlast(&mut self, cursors: CursorsAway) {
+        self.0.extend(cursors.0.into_iter().filter(|(_, own)| own.options.hold));
+    }
+
+    fn open(&mut self, name: &str, query: &Statement, options: CursorOptions) {
+        let query = query.clone();
+        self.0.insert(name.to_owned(), CursorAway { query, options });
+    }
+
+    /// Closes one, or all.
+    pub(super) fn close(&mut self, name: Option<&str>) {
+        match name {
+            Some(name) => drop(self.0.remove(name)),
+            None => self.0.clear(),
+        }
+    }
+}
+
 impl MarksAway {
     fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().rposition(|own| own.name == name)
@@ -27,6 +65,35 @@ impl MarksAway {
 }
 
 impl Session {
+    /// A statement was run elsewhere: cursors that it opens or closes are known here.
+    pub(super) fn follow_cursor(&mut self, statement: &Statement) {
+        let Statement::Utility(utility) = statement else { return };
+        let of_block = self.away.as_mut().map(|away| &mut away.cursors);
+        match &**utility {
+            Utility::Declare {
+                name,
+                options,
+                statement,
+                ..
+            } => of_block
+                .unwrap_or(&mut self.portals.elsewhere)
+                .open(name, statement, *options),
+            Utility::Close(name) => {
+                self.portals.elsewhere.close(name.as_deref());
+                if let Some(of_block) = of_block {
+                    of_block.close(name.as_deref());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The query of a cursor that is elsewhere, one of the block under way or one that has outlasted its own, and how it gives its values.
+    pub(super) fn cursor_elsewhere(&self, name: &str) -> Option<(&Statement, Formats)> {
+        let of_block = self.away.as_ref().and_then(|away| away.cursors.get(name));
+        of_block.or_else(|| self.portals.elsewhere.get(name))
+    }
+
     /// A savepoint was set, released or gone back to where the transaction runs: what it tells goes back as well, and settings.
     pub(super) fn follow_savepoint(&mut self, statement: &Statement, responder: &mut dyn Responder) {
         let Statement::Utility(utility) = statement else { return };

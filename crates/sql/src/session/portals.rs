@@ -4,6 +4,7 @@
 //! would see those writes: before the first of them, portals that are still reading read on to their end, and keep their rows.
 
 use super::execute::is_current;
+use super::follow::CursorsAway;
 use super::prepared::{NAMES_MAX, Prepared};
 use super::running::Part;
 use super::scroll::Scroll;
@@ -26,6 +27,8 @@ pub(super) struct Portals {
     named: BTreeMap<String, Portal>,
     /// How many have been opened so far.
     opened: u64,
+    /// Cursors that have outlasted their transaction on another node.
+    pub(super) elsewhere: CursorsAway,
 }
 
 /// A statement bound to values.

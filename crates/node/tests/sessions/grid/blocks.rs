@@ -332,7 +332,15 @@ fn a_cursor_that_outlasts_its_transaction_is_where_it_was_opened() {
     assert!(fine(&ask_at(1, &mut sites, opened)));
     let told = ask_at(1, &mut sites, "FETCH 2 FROM c");
     assert_eq!(told[1..], ["D 1", "D 2", "C FETCH 2", "Z I"]);
+    // A client that asks for it before is told what columns it has, and later that it is gone.
+    let told = prepared(&mut sites, "FETCH 1 FROM c", Vec::new());
+    assert_eq!(told, ["1", "2", "T 1", "D 3", "C FETCH 1", "Z I"]);
     assert_eq!(ask_at(1, &mut sites, "CLOSE c"), ["C CLOSE CURSOR", "Z I"]);
+    let told = prepared(&mut sites, "FETCH 1 FROM c", Vec::new());
+    assert!(
+        told.contains(&"n".to_owned()) && told.iter().any(|line| line.starts_with("E 34000")),
+        "{told:?}"
+    );
     // So is one that is opened by itself.
     assert!(fine(&ask_at(
         1,

@@ -556,3 +556,35 @@ fn a_database_is_made_of_one_whose_tables_lie_on_several_nodes() {
         assert!(steps > 10, "{steps}");
     }
 }
+
+/// A column is added in a block; before that has committed, another client's change of another table has, on all nodes.
+#[test]
+fn a_column_that_is_added_keeps_its_values_while_others_change_other_tables() {
+    for spread in ["false", "true"] {
+        let mut sites = made();
+        does(
+            1,
+            &mut sites,
+            &format!("CREATE TABLE notes (id int PRIMARY KEY) WITH (spread = {spread})"),
+            "CREATE TABLE",
+        );
+        does(
+            1,
+            &mut sites,
+            "INSERT INTO notes SELECT generate_series(1, 10)",
+            "INSERT 0 10",
+        );
+        come_to_rest(&mut sites);
+        ask_at(0, &mut sites, "BEGIN; ALTER TABLE notes ADD k int NOT NULL DEFAULT 7");
+        does(1, &mut sites, "TRUNCATE accounts", "TRUNCATE TABLE");
+        let seen = ask_at(0, &mut sites, "SELECT sum(k) FROM notes");
+        assert!(seen.contains(&"D 70".to_owned()), "{spread}: {seen:?}");
+        does(0, &mut sites, "CREATE INDEX ON notes (k); COMMIT", "COMMIT");
+        assert_eq!(both(&mut sites, "SELECT sum(k) FROM notes"), ["D 70"], "{spread}");
+        assert_eq!(
+            both(&mut sites, "SELECT count(*) FROM notes WHERE k = 7"),
+            ["D 10"],
+            "{spread}"
+        );
+    }
+}

@@ -97,3 +97,35 @@ fn who_waits_for_what_is_in_doubt_is_told_so() {
         assert!(refused > 0, "{change}: it never was in doubt");
     }
 }
+
+/// Node 1 is killed behind each message of what node 0 does to rows of a table without a primary key that lie on both. It starts again
+/// whatever it has in doubt, and all is there once it has heard how that ended.
+#[test]
+fn a_node_that_has_rows_without_a_key_in_doubt_starts_again() {
+    for messages in 1.. {
+        let mut sites = followed();
+        let made =
+            "CREATE TABLE notes (v int, name text); INSERT INTO notes SELECT n, 'zero' FROM generate_series(1, 3) n";
+        ask_at(0, &mut sites, made);
+        ask_at(
+            1,
+            &mut sites,
+            "INSERT INTO notes SELECT n, 'one' FROM generate_series(1, 3) n",
+        );
+        come_to_rest(&mut sites);
+        sites[0].send("UPDATE notes SET v = v + 10");
+        let is_cut = work_for(&mut sites, messages);
+        sites[0].node.on_node_down(NodeId(1));
+        sites[1].restart();
+        connect(&mut sites);
+        come_to_rest(&mut sites);
+        ask_at(1, &mut sites, "INSERT INTO notes VALUES (7, 'one')");
+        let counted = "SELECT count(*), count(*) FILTER (WHERE v > 10) FROM notes";
+        let found = ask_at(0, &mut sites, counted);
+        let is_whole = |told: &String| told == "D 7|0" || told == "D 7|6";
+        assert!(found.iter().any(is_whole), "{messages}: {found:?}");
+        if !is_cut {
+            break;
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod definitions;
 mod explained;
 mod growth;
 mod in_doubt;
+mod jobs;
 mod loads;
 mod lookups;
 mod many_rows;

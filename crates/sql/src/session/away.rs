@@ -128,6 +128,13 @@ impl Session {
         if self.current.as_ref().is_some_and(reads_here) {
             return Course::Here;
         }
+        let held_at = self
+            .current
+            .as_ref()
+            .and_then(|current| self.node_of_held(&current.statement));
+        if let Some(node) = held_at.filter(|_| !self.is_of_this_node()) {
+            return Course::Away(self.send_away(node, partition, responder));
+        }
         let runs_here = |current: &Current| matches!(&current.statement, Statement::Utility(own) if runs_anywhere(own));
         let is_data = |current: &Current| matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Copy(_)));
         let current = self.current.as_ref();
@@ -462,6 +469,7 @@ impl Session {
     pub(super) fn end_call(&mut self, end: Ended, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         self.deadline_us = None;
         self.hear_of_temporary(&end);
+        let ran_at = self.away.as_ref().map(Away::node);
         match end.outcome {
             Ok(Completed::AwaitsData) => {
                 if let Some(away) = &mut self.away {
@@ -508,7 +516,9 @@ impl Session {
                 self.end_record(partition, &tag);
                 if let Some(current) = self.current.take() {
                     self.follow_savepoint(&current.statement, responder);
-                    self.follow_cursor(&current.statement);
+                    if let Some(node) = ran_at {
+                        self.follow_cursor(&current.statement, node);
+                    }
                     responder.command_complete(&tag);
                     if let Origin::Portal(name) = &current.origin {
                         self.end_portal(name, &tag);

@@ -277,10 +277,33 @@ impl Session {
         Ok(())
     }
 
+    /// The same of tables that a statement does not name and looks at all the same: whose rows those that it writes to refer to, and
+    /// whose rows follow. They may have come to lie in other storage since the snapshot, where it would find nothing.
+    fn see_schema_of_related(
+        &mut self,
+        written: &[(RelationName, u64)],
+        catalog: &Catalog,
+        partition: &mut Partition,
+    ) -> Outcome<()> {
+        let seen = self.transaction.as_ref().map_or(u64::MAX, |own| own.seen_version);
+        if self.committed(partition).version <= seen {
+            return Ok(());
+        }
+        let mut versions = Vec::new();
+        for table in written.iter().flat_map(|(name, _)| with_followers(name, catalog)) {
+            let referred = table.foreign_keys.iter();
+            let referred = referred.filter_map(|key| catalog.tables.get(&key.referenced_table));
+            versions.extend(referred.map(|referred| referred.version));
+            versions.push(table.version);
+        }
+        self.see_schema(versions.into_iter(), partition)
+    }
+
     /// Waits for those who change the tables that a statement writes to, and keeps the versions of the tables that it was planned
     /// for: commit checks them.
     pub(super) fn note_written(&mut self, tables: &[(RelationName, u64)], partition: &mut Partition) -> Outcome<()> {
         let catalog = self.catalog(partition);
+        self.see_schema_of_related(tables, &catalog, partition)?;
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
         };

@@ -6,6 +6,7 @@ use crate::client::{Format, Formats, Responder};
 use crate::grid::Home;
 use crate::partition::Partition;
 use crate::statement::{CursorOptions, Discarded, Statement, Utility};
+use rubato_base::NodeId;
 use std::collections::BTreeMap;
 
 /// Savepoints of a transaction that runs elsewhere, in their order.
@@ -29,6 +30,7 @@ pub(super) struct CursorsAway(BTreeMap<String, CursorAway>);
 struct CursorAway {
     query: Statement,
     options: CursorOptions,
+    node: NodeId,
 }
 
 impl CursorsAway {
@@ -44,9 +46,9 @@ impl CursorsAway {
         self.0.extend(cursors.0.into_iter().filter(|(_, own)| own.options.hold));
     }
 
-    fn open(&mut self, name: &str, query: &Statement, options: CursorOptions) {
+    fn open(&mut self, name: &str, query: &Statement, options: CursorOptions, node: NodeId) {
         let query = query.clone();
-        self.0.insert(name.to_owned(), CursorAway { query, options });
+        self.0.insert(name.to_owned(), CursorAway { query, options, node });
     }
 
     /// Closes one, or all.
@@ -66,7 +68,7 @@ impl MarksAway {
 
 impl Session {
     /// A statement was run elsewhere: cursors that it opens or closes are known here.
-    pub(super) fn follow_cursor(&mut self, statement: &Statement) {
+    pub(super) fn follow_cursor(&mut self, statement: &Statement, node: NodeId) {
         let Statement::Utility(utility) = statement else { return };
         let of_block = self.away.as_mut().map(|away| &mut away.cursors);
         match &**utility {
@@ -77,7 +79,7 @@ impl Session {
                 ..
             } => of_block
                 .unwrap_or(&mut self.portals.elsewhere)
-                .open(name, statement, *options),
+                .open(name, statement, *options, node),
             Utility::Close(name) => {
                 self.portals.elsewhere.close(name.as_deref());
                 if let Some(of_block) = of_block {
@@ -85,6 +87,17 @@ impl Session {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// The node that has the cursor that a statement reads or closes, if that has outlasted its transaction there.
+    pub(super) fn node_of_held(&self, statement: &Statement) -> Option<NodeId> {
+        let Statement::Utility(utility) = statement else {
+            return None;
+        };
+        match &**utility {
+            Utility::Fetch { name, .. } | Utility::Close(Some(name)) => Some(self.portals.elsewhere.0.get(name)?.node),
+            _ => None,
         }
     }
 

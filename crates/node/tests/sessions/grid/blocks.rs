@@ -351,6 +351,25 @@ fn a_cursor_that_outlasts_its_transaction_is_where_it_was_opened() {
     assert_eq!(ask_at(1, &mut sites, "CLOSE c"), ["C CLOSE CURSOR", "Z I"]);
 }
 
+/// Blocks run where the rows are that they begin with: there are the cursors that outlast them.
+#[test]
+fn a_cursor_that_outlasts_a_block_on_any_node_is_read_there() {
+    let mut sites = made();
+    let made =
+        "CREATE TABLE far (id int PRIMARY KEY) WITH (spread = true); INSERT INTO far SELECT generate_series(1, 4)";
+    assert!(fine(&ask_at(0, &mut sites, made)));
+    for (node, id) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+        let begun = format!(
+            "BEGIN; SELECT id FROM far WHERE id = {id}; DECLARE c CURSOR WITH HOLD FOR SELECT id FROM far ORDER BY 1; COMMIT"
+        );
+        assert!(fine(&ask_at(node, &mut sites, &begun)), "{node} {id}");
+        let told = ask_at(node, &mut sites, "FETCH 2 FROM c");
+        assert_eq!(told[1..], ["D 1", "D 2", "C FETCH 2", "Z I"], "{node} {id}");
+        assert_eq!(ask_at(node, &mut sites, "MOVE 1 FROM c"), ["C MOVE 1", "Z I"]);
+        assert_eq!(ask_at(node, &mut sites, "CLOSE c"), ["C CLOSE CURSOR", "Z I"]);
+    }
+}
+
 /// What is told the client of the second node between two transactions.
 fn heard(sites: &mut [Site; 2], node: usize) -> Vec<String> {
     work(sites);

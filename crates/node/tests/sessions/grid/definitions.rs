@@ -588,3 +588,55 @@ fn a_column_that_is_added_keeps_its_values_while_others_change_other_tables() {
         );
     }
 }
+
+/// A transaction that began before a table was laid on other nodes writes to another one, that the first refers to, and the other way
+/// round: rows that follow are found, and those that are referred to.
+#[test]
+fn rows_of_a_table_that_has_moved_follow_and_are_referred_to() {
+    for node in 0..2 {
+        let mut sites = followed();
+        for made in [
+            "CREATE TABLE parents (id int PRIMARY KEY) WITH (spread = everywhere)",
+            "CREATE TABLE children (id int PRIMARY KEY, parent int REFERENCES parents ON DELETE CASCADE) WITH (spread = everywhere)",
+            "CREATE TABLE others (id int PRIMARY KEY) WITH (spread = true)",
+        ] {
+            does(1, &mut sites, made, "CREATE TABLE");
+        }
+        does(
+            1,
+            &mut sites,
+            "INSERT INTO others SELECT generate_series(1, 4)",
+            "INSERT 0 4",
+        );
+        does(
+            1,
+            &mut sites,
+            "INSERT INTO parents SELECT generate_series(1, 4)",
+            "INSERT 0 4",
+        );
+        does(
+            1,
+            &mut sites,
+            "INSERT INTO children SELECT n, n FROM generate_series(1, 2) n",
+            "INSERT 0 2",
+        );
+        for (moved, written, tag) in [
+            ("children", "DELETE FROM parents WHERE id = 1", "DELETE 1"),
+            ("parents", "INSERT INTO children VALUES (3, 3)", "INSERT 0 1"),
+        ] {
+            come_to_rest(&mut sites);
+            ask_at(node, &mut sites, "BEGIN; SELECT id FROM others WHERE id IN (1, 2)");
+            let to_one = format!("ALTER TABLE {moved} SET (spread_nodes = '0', spread_rows = 1000)");
+            does(1 - node, &mut sites, &to_one, "ALTER TABLE");
+            does(node, &mut sites, written, tag);
+            does(node, &mut sites, "COMMIT", "COMMIT");
+        }
+        let orphans = "SELECT id FROM children WHERE parent NOT IN (SELECT id FROM parents)";
+        assert_eq!(both(&mut sites, orphans), [""; 0], "{node}");
+        assert_eq!(
+            both(&mut sites, "SELECT id FROM children ORDER BY id"),
+            ["D 2", "D 3"],
+            "{node}"
+        );
+    }
+}

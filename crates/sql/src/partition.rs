@@ -19,6 +19,7 @@ use crate::schema_change::{merge, without_temporary};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Everything that a statement may change. Whoever executes a statement has it to himself.
@@ -58,7 +59,12 @@ pub struct SchemaChanges {
     committing: Option<Committing>,
     /// Storage that no catalog names any more, and since when.
     dropped: Vec<(TableId, Timestamp)>,
+    /// The last of those that are gone: nobody has to wait until they come.
+    gone: BTreeSet<TableId>,
 }
+
+/// Of so much storage that is gone it is known that it was there.
+const GONE_MAX: usize = 4096;
 
 /// A table whose definition an open transaction changes.
 #[derive(Debug)]
@@ -161,6 +167,11 @@ impl SchemaChanges {
         others.map(|change| (change.database, &change.table))
     }
 
+    /// Whether storage was here, and is no more.
+    pub fn is_gone(&self, storage: TableId) -> bool {
+        self.gone.contains(&storage)
+    }
+
     /// Whether nobody changes anything.
     pub fn is_empty(&self) -> bool {
         self.changing.is_empty()
@@ -257,6 +268,12 @@ impl Partition {
         let oldest = self.database.oldest_begun().unwrap_or(Timestamp::MAX);
         for (storage, _) in dropped.extract_if(.., |(_, since)| *since < oldest) {
             self.database.drop_table(storage);
+            let gone = &mut self.schema_changes.gone;
+            gone.insert(storage);
+            // Numbers are never given again, and grow.
+            while gone.len() > GONE_MAX {
+                gone.pop_first();
+            }
         }
     }
 

@@ -177,7 +177,12 @@ impl GridState {
                 participant.refuse_writes(partition.refuses_writes.clone());
             }
         }
-        let Partition { database, log, .. } = &mut *partition;
+        let Partition {
+            database,
+            log,
+            schema_changes,
+            ..
+        } = &mut *partition;
         match message {
             GridMessage::Transaction(message) => match (&message.body, &mut self.participant) {
                 (Body::Reply(_), _) => {
@@ -185,9 +190,11 @@ impl GridState {
                     self.coordinator.on_message(from, message, &mut no_ticks, &mut **log);
                 }
                 // What is asked of storage that this node has not heard of waits until it has; so does what would write to a table by
-                // a definition that may be the one before.
+                // a definition that may be the one before. Storage that is gone does not come: whoever asks is told so.
                 (Body::Request(Request::Operate { operation, .. }), Some(_))
-                    if operation.table().is_some_and(|table| !database.has_table(table))
+                    if operation
+                        .table()
+                        .is_some_and(|table| !database.has_table(table) && !schema_changes.is_gone(table))
                         || operation
                             .changed_table()
                             .is_some_and(|table| self.catalogs.is_untold(table)) =>

@@ -640,3 +640,31 @@ fn rows_of_a_table_that_has_moved_follow_and_are_referred_to() {
         );
     }
 }
+
+/// What is asked of storage that was replaced and dropped meanwhile does not wait for it to come, however often catalogs change: whoever
+/// asks is told at once, and asks anew.
+#[test]
+fn a_question_to_storage_that_is_gone_is_answered() {
+    let mut sites = made();
+    come_to_rest(&mut sites);
+    sites[0].send("SELECT count(*) FROM accounts");
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        sites[0].node.on_wake();
+        sites[0].settle();
+        held.extend(sites[0].node.poll_outgoing());
+        sites[0].turn();
+    }
+    assert!(!held.is_empty() && sites[0].said().is_empty());
+    // Another client empties the table, and changes others until nothing is left of its former storage.
+    does(1, &mut sites, "TRUNCATE accounts", "TRUNCATE TABLE");
+    for made in ["CREATE TABLE one (i int)", "CREATE TABLE two (i int)"] {
+        does(1, &mut sites, made, "CREATE TABLE");
+    }
+    for (to, message) in held {
+        sites[to.0 as usize].node.on_message(NodeId(0), message);
+    }
+    work(&mut sites);
+    let told = sites[0].said();
+    assert!(told.contains(&"D 0".to_owned()), "{told:?}");
+}

@@ -666,5 +666,5 @@ fn a_question_to_storage_that_is_gone_is_answered() {
     }
     work(&mut sites);
     let told = sites[0].said();
-    assert!(told.contains(&"D 0".to_owned()), "{told:?}");
+    assert!(told.iter().any(|line| line.starts_with("D ")), "{told:?}");
 }

@@ -243,6 +243,192 @@ fn savepoints_are_set_again_with_their_block() {
     }
 }
 
+/// How a statement comes from its client.
+type Way = fn(&mut Session, &str) -> Result<(), Error>;
+
+fn as_script(session: &mut Session, sql: &str) -> Result<(), Error> {
+    session.execute(sql).map(drop)
+}
+
+fn as_prepared(session: &mut Session, sql: &str) -> Result<(), Error> {
+    let statement = session.prepare(sql)?;
+    session.run(&statement, &[]).map(drop)
+}
+
+/// A block in which `failing` fails with `code`, and which goes back to a savepoint then; somebody else changes what it has read before it
+/// writes what that one wrote, and commits.
+fn failed_and_overtaken(
+    database: &Database,
+    admin: &mut Session,
+    (failing, code): (&str, &str),
+    other: &str,
+    way: Way,
+) -> Result<(), Error> {
+    run(
+        admin,
+        &["update t set v = 1 where id = 1; delete from t where id > 2; truncate seen"],
+    );
+    let mut session = database.session().expect("a session");
+    let before = [
+        "begin",
+        "savepoint a",
+        "update t set w = w + 1 where id = 2",
+        "savepoint b",
+    ];
+    for sql in before {
+        way(&mut session, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    let error = way(&mut session, failing).expect_err(failing);
+    assert_eq!(error.code().as_str(), code, "{failing}: {error}");
+    let error = way(&mut session, "select 1").expect_err("the block has failed");
+    assert_eq!(error.code().as_str(), "25P02");
+    let read = "insert into seen select 1, count(*) from t where v > 50";
+    for sql in ["rollback to b", "release b", read] {
+        way(&mut session, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    run(admin, &[other]);
+    way(&mut session, "update t set v = v + 1 where id = 1")?;
+    way(&mut session, "commit")
+}
+
+/// Rules B-1 and B-2 where statements of the block have failed, and were taken back to a savepoint.
+#[test]
+fn what_has_failed_fails_again_with_its_block() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (database, mut admin) = opened(&place);
+    run(&mut admin, &["create table child (id int references t)"]);
+    let aborts = || database.node().figures().protocol.aborts.iter().sum::<u64>();
+    let other = "update t set v = 100 where id = 1";
+    for way in [as_script as Way, as_prepared] {
+        for failing in [
+            ("insert into t values (2, 2, 2)", "23505"),
+            ("update t set v = null where id = 2", "23502"),
+            ("insert into child values (77)", "23503"),
+            ("select 1 / (v - v) from t where id = 2", "22012"),
+            ("select 1 / (v - v) from t", "22012"),
+            ("select (select v from t)", "21000"),
+            ("select 1 / 0", "22012"),
+            ("select 'x'::int", "22P02"),
+            ("select * from nosuch where id = 1", "42P01"),
+            ("insert into t values (1, 2, 3, 4)", "42601"),
+            ("update t set nosuch = 1", "42703"),
+            ("selec 1", "42601"),
+            ("select 'open", "42601"),
+            ("release nosuch", "3B001"),
+            ("rollback to nosuch", "3B001"),
+            ("set timezone = 'Nowhere'", "22023"),
+            ("execute nosuch", "26000"),
+        ] {
+            let before = aborts();
+            failed_and_overtaken(&database, &mut admin, failing, other, way)
+                .unwrap_or_else(|error| panic!("{failing:?}: {error}"));
+            assert!(aborts() > before, "{failing:?}: there was something to try again");
+            assert_eq!(
+                values(&mut admin, "select n from seen"),
+                [Value::Int8(1)],
+                "{failing:?}"
+            );
+            assert_eq!(values(&mut admin, "select v from t where id = 1"), [Value::Int4(101)]);
+        }
+        // It would not fail now, or otherwise.
+        let made = "create table nosuch (id int); update t set v = 100 where id = 1";
+        for (failing, other, why) in [
+            (
+                ("select 1 / (v - 1) from t where id = 1", "22012"),
+                other,
+                "would not fail now",
+            ),
+            (
+                ("insert into t select v, 0, 0 from t where id = 1", "23505"),
+                "update t set v = 2 where id = 1",
+                "would fail otherwise now",
+            ),
+            (("select * from nosuch", "42P01"), made, "would not fail now"),
+        ] {
+            let error = failed_and_overtaken(&database, &mut admin, failing, other, way).expect_err("told");
+            assert_eq!(error.code().as_str(), "40001", "{failing:?}: {error}");
+            assert!(error.message().contains(why), "{failing:?}: {error}");
+            assert!(
+                error.fields().detail.is_some(),
+                "what it was answered is named: {error}"
+            );
+            run(&mut admin, &["drop table if exists nosuch"]);
+        }
+        // What is not undone is not done twice, and what circumstances are to blame for is not waited for.
+        for failing in [
+            ("select pg_advisory_lock(5), 1 / (v - v) from t where id = 2", "22012"),
+            ("select setval('numbers', 5), 1 / (v - v) from t where id = 2", "22012"),
+            ("create table t (id int)", "42P07"),
+            ("select v from t where id = 2 and v / (w - w) = 1 for update", "22012"),
+        ] {
+            run(&mut admin, &["create sequence if not exists numbers"]);
+            let error = failed_and_overtaken(&database, &mut admin, failing, other, way).expect_err("told");
+            assert_eq!(error.code().as_str(), "40001", "{failing:?}: {error}");
+            assert!(
+                !error.message().contains("an earlier statement"),
+                "{failing:?}: {error}"
+            );
+        }
+    }
+}
+
+/// As drivers do that set a savepoint around each statement; and the other way round: what has not failed fails now.
+#[test]
+fn a_savepoint_around_each_statement_is_kept_with_its_block() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (database, mut admin) = opened(&place);
+    let aborts = || database.node().figures().protocol.aborts.iter().sum::<u64>();
+    for way in [as_script as Way, as_prepared] {
+        run(&mut admin, &["update t set v = 1, w = 0 where id = 1; truncate seen"]);
+        let mut session = database.session().expect("a session");
+        way(&mut session, "begin").expect("begins");
+        for (sql, code) in [
+            ("insert into seen values (1, 1)", None),
+            ("insert into seen values (1, 2)", Some("23505")),
+            ("select * from nosuch", Some("42P01")),
+            ("insert into seen select 2, count(*) from t where v > 50", None),
+            ("select n from seen where id = 1", None),
+            ("update t set w = 1 / (w - 7) where id = 2", None),
+            ("insert into seen values (2, 3)", Some("23505")),
+            ("select 1 / (v - 100) from t where id = 2", None),
+        ] {
+            way(&mut session, "savepoint around").expect("a savepoint");
+            let outcome = way(&mut session, sql);
+            assert_eq!(
+                outcome.err().map(|error| error.code().as_str().to_owned()),
+                code.map(str::to_owned),
+                "{sql}"
+            );
+            let after = if code.is_some() {
+                "rollback to around"
+            } else {
+                "release around"
+            };
+            way(&mut session, after).expect(after);
+        }
+        let before = aborts();
+        run(&mut admin, &["update t set v = 100 where id = 1"]);
+        way(&mut session, "update t set v = v + 1 where id = 1").expect("tried again");
+        way(&mut session, "commit").expect("commits");
+        assert!(aborts() > before, "there was something to try again");
+        assert_eq!(values(&mut admin, "select sum(n)::int8 from seen"), [Value::Int8(2)]);
+        assert_eq!(values(&mut admin, "select v from t where id = 1"), [Value::Int4(101)]);
+
+        // An error that nobody has been told is none of the statement that is under way.
+        run(&mut admin, &["update t set v = 1 where id = 1; truncate seen"]);
+        let read = "insert into seen select 1, count(*) from t where v > 50";
+        let mut session = database.session().expect("a session");
+        for sql in ["begin", "savepoint a", "select 1 / (v - 100) from t where id = 1", read] {
+            way(&mut session, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        run(&mut admin, &["update t set v = 100 where id = 1"]);
+        let error = way(&mut session, "update t set v = v + 1 where id = 1").and_then(|()| way(&mut session, "commit"));
+        let error = error.expect_err("told");
+        assert_eq!(error.code().as_str(), "40001", "{error}");
+        assert!(error.message().contains("would fail now"), "{error}");
+    }
+}
+
 /// Rule V-2, of storage: who has read a table before it was replaced cannot stand behind those who have changed it since.
 #[test]
 fn what_was_read_of_a_table_that_was_replaced_holds_no_more() {

@@ -344,38 +344,6 @@ impl Session {
         partition.drop_storage([]);
     }
 
-    /// What an error does to the transaction: a block fails, anything else is rolled back.
-    pub(super) fn fail_transaction(&mut self, partition: &mut Partition, responder: &mut dyn Responder) {
-        self.replay.forget();
-        match self.block {
-            Block::Explicit => {
-                self.block = Block::Failed;
-                // Without savepoints there is nothing left to keep: whoever waits for this transaction goes on.
-                if self
-                    .transaction
-                    .as_ref()
-                    .is_some_and(|transaction| transaction.savepoints.is_empty())
-                {
-                    self.roll_back(partition);
-                } else if let Some(transaction) = &self.transaction {
-                    partition.database.stop_waiting(transaction.id);
-                }
-            }
-            Block::Failed => {}
-            Block::None | Block::Implicit => {
-                self.roll_back(partition);
-                self.end_block(false, responder);
-            }
-        }
-    }
-
-    /// The block that was being run again has failed: some of its statements are not undone and others are, so that it has no savepoint any
-    /// more to go back to.
-    pub(super) fn lose_block(&mut self, why: &Error, partition: &mut Partition) {
-        self.roll_back(partition);
-        self.lost = Some(why.clone());
-    }
-
     /// The transaction has ended: portals, LOCAL settings and modes end with it.
     pub(super) fn end_block(&mut self, committed: bool, responder: &mut dyn Responder) {
         if committed {

@@ -1,5 +1,6 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
+use super::failing::Failing;
 use super::portals::{Portal, Portals, cannot_be_run};
 use super::prepared::{NAMES_MAX, Prepared, prepared_key, result_type_changed};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
@@ -15,6 +16,34 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What kind of a request may have failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Query,
+    Bind,
+    Other,
+}
+
+impl Asked {
+    fn of(request: &Request) -> Asked {
+        match request {
+            Request::Query { .. } => Asked::Query,
+            Request::Bind(_) => Asked::Bind,
+            _ => Asked::Other,
+        }
+    }
+
+    /// Whether it is the client's words that are wrong: a script that cannot be taken apart, or a value that its type does not read. Labels
+    /// of enumerations are what others make them.
+    fn fails_by_words(self, error: &Error) -> bool {
+        match self {
+            Asked::Query => error.code() == SqlState::SYNTAX_ERROR,
+            Asked::Bind => error.code().0.starts_with(b"22") && !error.message().contains("enum"),
+            Asked::Other => false,
+        }
+    }
+}
 
 /// What a finished portal with rows answers when it is run again: its tag, with no rows.
 fn without_rows(tag: &str) -> String {
@@ -65,6 +94,7 @@ impl Session {
                 }
             }
         }
+        let asked = Asked::of(&request);
         let outcome = match request {
             Request::LayAnew { sql } => {
                 self.skip_to_sync = false;
@@ -143,7 +173,10 @@ impl Session {
         };
         match outcome {
             Ok(next) => next,
-            Err(error) => Some(self.fail(error, &mut lock.lock(), responder)),
+            Err(error) => {
+                self.failing = asked.fails_by_words(&error).then_some(Failing::Words);
+                Some(self.fail(error, &mut lock.lock(), responder))
+            }
         }
     }
 

@@ -35,6 +35,7 @@ mod everywhere;
 mod execute;
 mod explained;
 mod extended;
+mod failing;
 mod far;
 mod finish;
 mod follow;
@@ -240,6 +241,8 @@ enum ToBind {
     },
     /// The current statement, whose plan is out of date.
     Again,
+    /// A text that could not be bound when its block ran first, with the types that were declared if it was to be prepared.
+    InVain(Option<Arc<[DataType]>>),
 }
 
 /// One client's session.
@@ -302,6 +305,8 @@ pub struct Session {
     portals_away: u64,
     /// The tick that it has asked for.
     tick_ticket: Option<u64>,
+    /// What fails, where that is no statement under way.
+    failing: Option<failing::Failing>,
     /// The statement that was under way when a replay began.
     after_replay: Option<Current>,
     /// Why the block, which has failed, has lost its savepoints.
@@ -366,6 +371,7 @@ impl Session {
             begins_at_keeper: false,
             portals_away: 0,
             tick_ticket: None,
+            failing: None,
             after_replay: None,
             lost: None,
             deadline_us: None,
@@ -620,11 +626,8 @@ impl Session {
         {
             let verb = execute::verb(plan);
             let message = format!("cannot execute {verb} in a read-only transaction");
-            return self.fail(
-                Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message),
-                partition,
-                responder,
-            );
+            let error = Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message);
+            return self.fail(error, partition, responder);
         }
         Next::To(StageKind::Transaction)
     }
@@ -639,62 +642,5 @@ impl Session {
 
     fn raise_durable(&mut self, lsn: Lsn) {
         self.durable_at = self.durable_at.max(lsn);
-    }
-
-    /// Ends the current request with an error.
-    fn fail(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let mut error = error;
-        let ends_block = self.is_committing();
-        self.end_pauses(partition);
-        let is_copying_away = self.copy_away.take().is_some();
-        self.give_up_call(is_copying_away, partition);
-        if let Some(current) = self.current.take() {
-            if !current.streamed && current.origin != Origin::Script {
-                responder.truncate(current.mark);
-            }
-            if let Origin::Portal(name) = &current.origin {
-                self.portals.fail(name);
-            }
-            if let Some(fetch) = &current.fetch {
-                self.portals.fail(&fetch.name);
-            }
-        }
-        self.to_bind = None;
-        self.copy_in = None;
-        self.copy_again = None;
-        self.copy_out = None;
-        self.give_up_schema_change(partition);
-        self.deadline_us = None;
-        self.commit_waits_since_us = None;
-        let was_replaying = self.after_replay.take().is_some();
-        self.tick_ticket = None;
-        self.retries = 0;
-        if let Some(cancelled) = self.cancelled.take()
-            && error.code() != cancelled.code()
-        {
-            error = cancelled;
-        }
-        self.fail_record(partition, error.code());
-        let catalog = self.catalog(partition);
-        let path = self.path_in(&catalog);
-        let error = error.with_type_names(&|marked| path.name_of(marked, &catalog));
-        if ends_block {
-            // A COMMIT that fails ends the block all the same.
-            self.roll_back(partition);
-            self.end_block(false, responder);
-        } else {
-            self.end_what_set_its_own(partition);
-            self.fail_transaction(partition, responder);
-        }
-        if was_replaying && self.block == Block::Failed {
-            self.lose_block(&error, partition);
-        }
-        responder.error(&error);
-        if self.in_script {
-            self.script.clear();
-        } else {
-            self.skip_to_sync = true;
-        }
-        Next::To(StageKind::Parser)
     }
 }

@@ -2,13 +2,13 @@
 
 use super::block::SessionMark;
 use super::finish::reads_no_row;
-use super::{Block, Current, Next, Origin, Session};
+use super::{Block, Current, Next, Origin, Session, ToBind};
 use crate::client::{Formats, Responder};
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::{Statement, Utility};
 use ecow::EcoString;
-use rubato_base::{Error, Value};
+use rubato_base::{DataType, Error, Value};
 use rubato_formula::Expr;
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -33,6 +33,63 @@ pub(super) struct Replayed {
     tag: EcoString,
     /// What came of the rows that it has shown ([`Responder::rows_digest`]).
     shown: Option<u64>,
+    /// What it has failed with.
+    failed: Option<Error>,
+    /// The types that were declared for a text that could not be bound when it was to be prepared.
+    declared: Option<Arc<[DataType]>>,
+}
+
+impl Replayed {
+    fn of(current: &Current) -> Replayed {
+        Replayed {
+            statement: current.statement.clone(),
+            catalog_version: current.catalog_version,
+            sql: Arc::clone(&current.sql),
+            is_prepared: current.is_prepared,
+            parameters: Arc::clone(&current.parameters),
+            formats: current.formats.clone(),
+            tag: current.tag.as_deref().unwrap_or_default().into(),
+            shown: None,
+            failed: None,
+            declared: None,
+        }
+    }
+
+    /// One that has to fail again.
+    pub(super) fn failed(current: &Current, error: Error) -> Replayed {
+        Replayed {
+            failed: Some(error),
+            ..Replayed::of(current)
+        }
+    }
+
+    /// A text that could not be bound.
+    pub(super) fn of_text(sql: Arc<str>, declared: Option<Arc<[DataType]>>, error: Error) -> Replayed {
+        Replayed {
+            statement: Statement::Elsewhere,
+            catalog_version: 0,
+            sql,
+            is_prepared: declared.is_some(),
+            parameters: Arc::from([]),
+            formats: Formats::new(),
+            tag: EcoString::new(),
+            shown: None,
+            failed: Some(error),
+            declared,
+        }
+    }
+
+    fn fits(&self) -> bool {
+        self.parameters.iter().map(Value::heap_bytes).sum::<usize>() <= REPLAY_PARAMETER_BYTES_MAX
+    }
+
+    /// What the client was told of it.
+    fn answer(&self) -> String {
+        match &self.failed {
+            Some(error) => format!("it was answered {}: {}", error.code().as_str(), error.message()),
+            None => format!("it was answered {}", self.tag),
+        }
+    }
 }
 
 /// The statements of the block so far.
@@ -66,6 +123,24 @@ impl Replay {
         self.is_kept
     }
 
+    /// Keeps a statement, or forgets the block if that is too much.
+    pub(super) fn keep(&mut self, replayed: Replayed) {
+        match self.statements.len() < REPLAY_STATEMENTS_MAX && replayed.fits() {
+            true => self.statements.push(replayed),
+            false => self.forget(),
+        }
+    }
+
+    /// Whether the statement that is run again has failed before, with this error.
+    pub(super) fn now_fails_with(&self, error: &Error) -> bool {
+        self.now().is_some_and(|told| told.failed.as_ref() == Some(error))
+    }
+
+    /// The types that were declared for the text that is run again in vain.
+    pub(super) fn declared_now(&self) -> Option<Arc<[DataType]>> {
+        self.now().and_then(|told| told.declared.clone())
+    }
+
     /// The statement that is run again.
     fn now(&self) -> Option<&Replayed> {
         self.statements.get(self.at)
@@ -83,29 +158,21 @@ impl Session {
         let Some(current) = self.current.as_ref().filter(|_| self.replay.is_kept) else {
             return;
         };
-        let parameter_bytes: usize = current.parameters.iter().map(Value::heap_bytes).sum();
-        let fits =
-            self.replay.statements.len() < REPLAY_STATEMENTS_MAX && parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX;
         let shown = match part_of(&current.statement) {
             Part::Nothing => return,
             // What follows of it is not undone. All that has run has run under the settings there are, or there is nothing to compare.
             Part::Settings if self.replay.statements.is_empty() => return,
             Part::Settings => None,
-            Part::Rows => shown(current, responder).filter(|_| fits && self.block == Block::Explicit),
+            Part::Rows => shown(current, responder).filter(|_| self.block == Block::Explicit),
         };
         let Some(shown) = shown else {
             return self.replay.forget();
         };
-        self.replay.statements.push(Replayed {
-            statement: current.statement.clone(),
-            catalog_version: current.catalog_version,
-            sql: Arc::clone(&current.sql),
-            is_prepared: current.is_prepared,
-            parameters: Arc::clone(&current.parameters),
-            formats: current.formats.clone(),
-            tag: current.tag.as_deref().unwrap_or_default().into(),
+        let replayed = Replayed {
             shown,
-        });
+            ..Replayed::of(current)
+        };
+        self.replay.keep(replayed);
     }
 
     /// Whether the statement under way reads no row, and so is as true after its block was run again: the id of the transaction above all,
@@ -166,6 +233,10 @@ impl Session {
                     sees_others: false,
                     anew: None,
                 });
+                if matches!(replayed.statement, Statement::Elsewhere) {
+                    self.to_bind = Some(ToBind::InVain(replayed.declared.clone()));
+                    return Next::To(StageKind::Optimizer);
+                }
             }
             None => {
                 self.current = self.after_replay.take();
@@ -197,7 +268,7 @@ impl Session {
             return self.comes_out_otherwise(partition, responder);
         };
         let shown = told.shown.and_then(|_| responder.rows_digest(current.mark));
-        if current.tag.as_deref() != Some(&told.tag) || shown != told.shown {
+        if told.failed.is_some() || current.tag.as_deref() != Some(&told.tag) || shown != told.shown {
             return self.comes_out_otherwise(partition, responder);
         }
         responder.truncate(current.mark);
@@ -205,20 +276,53 @@ impl Session {
             let statement = current.statement.clone();
             self.follow_savepoint(&statement, responder);
         }
+        self.go_on_with_replay(responder)
+    }
+
+    /// The statement that was run again has come out as it was told: the next one.
+    pub(super) fn go_on_with_replay(&mut self, responder: &dyn Responder) -> Next {
         self.replay.at += 1;
         self.start_replay_statement(responder)
     }
 
     /// 40001: what is run again does not come out as the client was told.
     pub(super) fn comes_out_otherwise(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
-        let told = self.replay.now();
-        let what = match told.and_then(|told| told.shown) {
-            Some(_) => "show other rows",
-            None => "affect other rows",
+        let what = match self.replay.now() {
+            Some(told) if told.failed.is_some() => "not fail",
+            Some(told) if told.shown.is_some() => "show other rows",
+            _ => "affect other rows",
         };
-        let tag = told.map_or("", |told| told.tag.as_str());
+        self.is_lost_to(what, None, partition, responder)
+    }
+
+    /// 40001: what is run again fails, and not as the client was told.
+    pub(super) fn fails_otherwise(
+        &mut self,
+        error: &Error,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Next {
+        let what = match self.replay.now().is_some_and(|told| told.failed.is_some()) {
+            true => "fail otherwise",
+            false => "fail",
+        };
+        self.is_lost_to(what, Some(error), partition, responder)
+    }
+
+    fn is_lost_to(
+        &mut self,
+        what: &str,
+        failure: Option<&Error>,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Next {
         let message = format!("an earlier statement of this transaction would {what} now");
-        let error = Error::serialization(&message, format!("it was answered {tag}"));
+        let told = self.replay.now().map(Replayed::answer).unwrap_or_default();
+        let item = match failure {
+            Some(failure) => format!("{told}, and now {}: {}", failure.code().as_str(), failure.message()),
+            None => told,
+        };
+        let error = Error::serialization(&message, item);
         if let Some(current) = &self.current {
             responder.truncate(current.mark);
         }
@@ -235,6 +339,11 @@ enum Part {
     Settings,
     /// It is run again.
     Rows,
+}
+
+/// Whether a utility is about words of the session alone, its settings too: whether it fails depends on nothing else.
+pub(super) fn changes_words_only(utility: &Arc<Utility>) -> bool {
+    !matches!(part_of(&Statement::Utility(Arc::clone(utility))), Part::Rows)
 }
 
 /// Whether a planned statement does no more than to set something of its session.
@@ -288,7 +397,7 @@ fn shown(current: &Current, responder: &dyn Responder) -> Option<Option<u64>> {
 }
 
 /// Utilities that do the same when they are run again, and show no rows.
-fn is_repeatable(utility: &Utility) -> bool {
+pub(super) fn is_repeatable(utility: &Utility) -> bool {
     matches!(
         utility,
         Utility::SetConstraints { .. }

@@ -2,10 +2,12 @@
 
 use super::anew::Anew;
 use super::extended::in_failed_block;
+use super::failing::Failing;
 use super::plans::{CachedPlan, pinned_literals};
 use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
 use crate::binder::{self, BindSettings, SearchPath};
+use crate::catalog::Catalog;
 use crate::client::Responder;
 use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_script};
 use crate::partition::Partition;
@@ -28,6 +30,13 @@ pub(super) struct Piece {
     pub(super) alone: bool,
     /// It has begun on another node, and begins anew here: see `anew.rs`.
     pub(super) is_anew: bool,
+}
+
+impl Piece {
+    /// Its text with as much left free before it as stands there in the script, so that errors name the place in the client's text.
+    fn in_place(&self) -> String {
+        " ".repeat(self.characters_before as usize) + &self.text
+    }
 }
 
 impl Session {
@@ -104,6 +113,7 @@ impl Session {
                 }
                 Err(error) => {
                     let error = placed(error, piece.characters_before, piece.semicolon);
+                    self.failing = Some(Failing::of_text(&piece.in_place(), None));
                     self.fail(error, partition, responder)
                 }
             },
@@ -121,10 +131,14 @@ impl Session {
                         self.to_bind = Some(ToBind::Parse { name, sql, types });
                         Next::Park(StageKind::Optimizer)
                     }
-                    Ok(false) => self.fail(error, partition, responder),
+                    Ok(false) => {
+                        self.failing = Some(Failing::of_text(&sql, Some(&types)));
+                        self.fail(error, partition, responder)
+                    }
                     Err(unsure) => self.fail(unsure, partition, responder),
                 },
             },
+            Some(ToBind::InVain(declared)) => self.bind_in_vain(declared.as_deref(), partition, responder),
             Some(ToBind::Again) => match self.bind_again(partition) {
                 Ok(()) => Next::To(StageKind::Security),
                 Err(error) => self.fail(error, partition, responder),
@@ -207,10 +221,8 @@ impl Session {
 
     /// A piece as it stands, for another node to make sense of.
     fn for_elsewhere(&self, piece: &Piece, now_us: i64) -> Current {
-        // What stands before it is left free, so that errors there name the place in the client's text.
-        let before = " ".repeat(piece.characters_before as usize);
         Current {
-            sql: Arc::from(before + &piece.text),
+            sql: Arc::from(piece.in_place()),
             ..self.scripted(Statement::Elsewhere, 0, piece, Arc::from([]), now_us)
         }
     }
@@ -349,6 +361,11 @@ impl BindSettings for ScriptSettings<'_> {
     fn takes_parameters(&self) -> bool {
         false
     }
+}
+
+/// Binds a text of a script as it stands.
+pub(super) fn bind_script(sql: &str, catalog: &Catalog, text: &TextContext, path: SearchPath) -> Result<Statement> {
+    binder::bind(sql, &[], &[], catalog, &ScriptSettings(text, path))
 }
 
 /// The types of a statement's parameters.

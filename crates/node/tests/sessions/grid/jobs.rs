@@ -9,16 +9,11 @@ use std::collections::VecDeque;
 fn work_until(sites: &mut [Site; 2], messages: usize) -> (bool, VecDeque<(usize, NodeId, GridMessage)>) {
     let (mut left, mut delivered) = (VecDeque::new(), 0);
     for _ in 0..300 {
-        for from in 0..2 {
-            sites[from].node.on_wake();
-            sites[from].settle();
-            left.extend(
-                sites[from]
-                    .node
-                    .poll_outgoing()
-                    .into_iter()
-                    .map(|(to, message)| (from, to, message)),
-            );
+        for (from, site) in sites.iter_mut().enumerate() {
+            site.node.on_wake();
+            site.settle();
+            let outgoing = site.node.poll_outgoing().into_iter();
+            left.extend(outgoing.map(|(to, message)| (from, to, message)));
         }
         while let Some((from, to, message)) = left.pop_front() {
             if delivered == messages {

@@ -19,7 +19,7 @@ pub const REPLAY_STATEMENTS_MAX: usize = 64;
 const REPLAY_SHOWN_BYTES_MAX: usize = 64 << 10;
 /// Statements for which a session keeps room between blocks.
 const IDLE_STATEMENTS_MAX: usize = 16;
-/// Bytes of the parameters of one that is kept.
+/// Bytes of the parameters of one that is kept, and of a text that could not be bound.
 const REPLAY_PARAMETER_BYTES_MAX: usize = 256 << 10;
 
 /// A statement of the block so far, to be run again.
@@ -80,7 +80,10 @@ impl Replayed {
     }
 
     fn fits(&self) -> bool {
-        self.parameters.iter().map(Value::heap_bytes).sum::<usize>() <= REPLAY_PARAMETER_BYTES_MAX
+        let parameter_bytes: usize = self.parameters.iter().map(Value::heap_bytes).sum();
+        // One that could not be bound has the place of its script before it.
+        let is_short = self.sql.len() <= REPLAY_PARAMETER_BYTES_MAX || !matches!(self.statement, Statement::Elsewhere);
+        parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX && is_short
     }
 
     /// What the client was told of it.

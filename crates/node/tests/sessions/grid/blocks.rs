@@ -44,7 +44,7 @@ fn bound(values: Vec<Value>) -> [Request; 4] {
     ]
 }
 
-fn prepared(sites: &mut [Site; 2], sql: &str, values: Vec<Value>) -> Vec<String> {
+pub(super) fn prepared(sites: &mut [Site; 2], sql: &str, values: Vec<Value>) -> Vec<String> {
     sites[1].request([parse(sql, Vec::new())].into_iter().chain(bound(values)));
     work(sites);
     sites[1].said()

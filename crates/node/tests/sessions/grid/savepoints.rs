@@ -1,6 +1,6 @@
 //! Blocks with savepoints and settings that run on another node than their client's.
 
-use super::blocks::{fine, made};
+use super::blocks::{fine, made, prepared};
 use super::*;
 
 #[test]
@@ -105,4 +105,67 @@ fn a_block_that_has_failed_elsewhere_has_no_savepoint_of_another_name() {
         assert!(ask_at(node, &mut sites, "ROLLBACK TO a")[0].starts_with("E 3B001"));
         assert_eq!(ask_at(node, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
     }
+}
+
+#[test]
+fn a_block_moves_with_what_has_failed_in_it() {
+    for (failing, code) in [
+        ("INSERT INTO stock VALUES (1, 1)", "23505"),
+        ("SELECT 1 / (v - 10) FROM stock WHERE id = 3", "22012"),
+        ("INSERT INTO orders VALUES (DEFAULT, 1, 2)", "42601"),
+        ("SELECT * FROM nosuch", "42P01"),
+        ("SELECT nosuch FROM stock", "42703"),
+        ("SELEC 1", "42601"),
+        ("RELEASE nosuch", "3B001"),
+    ] {
+        // As a text, with others before it, and prepared.
+        for is_prepared in [false, true] {
+            // Blocks of a session one of which has moved begin where that went.
+            let mut sites = made();
+            let begun = "BEGIN; SAVEPOINT a; UPDATE stock SET v = v - 1 WHERE id = 2; SAVEPOINT b";
+            assert!(fine(&ask_at(1, &mut sites, begun)));
+            let told = match is_prepared {
+                true => prepared(&mut sites, failing, Vec::new()),
+                false => ask_at(1, &mut sites, &format!("/* first */ SAVEPOINT c; {failing}")),
+            };
+            // A script that cannot be read is not begun.
+            assert!(
+                told.iter().any(|line| line.starts_with(&format!("E {code}"))),
+                "{failing}: {told:?}"
+            );
+            assert!(ask_at(1, &mut sites, "SELECT 1")[0].starts_with("E 25P02"));
+            let back = "ROLLBACK TO b; SELECT v FROM stock WHERE id = 2";
+            let told = ask_at(1, &mut sites, back);
+            assert!(fine(&told), "{failing}: {told:?}");
+            let told = ask_at(1, &mut sites, "CREATE TABLE other AS SELECT v FROM stock WHERE id = 2");
+            assert_eq!(told, ["C SELECT 1", "Z T"], "{failing}");
+            // What fails there goes back there.
+            assert!(ask_at(1, &mut sites, "INSERT INTO stock VALUES (1, 1)")[0].starts_with("E 23505"));
+            let back = ask_at(1, &mut sites, "ROLLBACK TO b; SELECT sum(v) FROM stock");
+            assert_eq!(back[2], "D 99", "{failing}: {back:?}");
+            assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+            assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM stock")[1], "D 99");
+        }
+    }
+}
+
+#[test]
+fn a_block_does_not_move_with_what_does_not_fail_any_more() {
+    let mut sites = made();
+    let begun = "BEGIN; SAVEPOINT a; SELECT 1 / (v - 10) FROM stock WHERE id = 3";
+    let told = ask_at(1, &mut sites, begun);
+    assert!(told.iter().any(|line| line.starts_with("E 22012")), "{told:?}");
+    assert!(fine(&ask_at(1, &mut sites, "ROLLBACK TO a")));
+    assert!(fine(&ask_at(0, &mut sites, "UPDATE stock SET v = 7 WHERE id = 3")));
+    let told = ask_at(1, &mut sites, "CREATE TABLE made (id int)");
+    assert!(
+        told[0].starts_with("E 40001") && told[0].contains("would not fail now"),
+        "{told:?}"
+    );
+    assert!(ask_at(1, &mut sites, "ROLLBACK TO a")[0].starts_with("E 40001"));
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    assert_eq!(
+        ask_at(0, &mut sites, "CREATE TABLE made (id int)"),
+        ["C CREATE TABLE", "Z I"]
+    );
 }

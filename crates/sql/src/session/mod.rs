@@ -620,16 +620,21 @@ impl Session {
         if self.block == Block::Failed && !block::allowed_after_error(&current.statement) {
             return self.fail(extended::in_failed_block(), partition, responder);
         }
-        if let Statement::Planned(plan) = &current.statement
-            && !plan.read_only
-            && self.is_read_only()
-        {
-            let verb = execute::verb(plan);
-            let message = format!("cannot execute {verb} in a read-only transaction");
-            let error = Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message);
-            return self.fail(error, partition, responder);
+        let plan = match &current.statement {
+            Statement::Planned(plan) if !plan.read_only && self.is_read_only() => Arc::clone(plan),
+            _ => return Next::To(StageKind::Transaction),
+        };
+        let catalog = self.catalog(partition);
+        let path = self.path_in(&catalog);
+        // What it names may not be there any more.
+        if !execute::is_current(&plan, &catalog, &path.searched) {
+            self.to_bind = Some(ToBind::Again);
+            return Next::To(StageKind::Optimizer);
         }
-        Next::To(StageKind::Transaction)
+        let verb = execute::verb(&plan);
+        let message = format!("cannot execute {verb} in a read-only transaction");
+        let error = Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message);
+        self.fail(error, partition, responder)
     }
 
     /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.

@@ -301,3 +301,31 @@ fn what_tools_say_of_extensions_and_roles_is_taken_where_nothing_comes_of_it() {
         }
     }
 }
+
+#[test]
+fn what_is_not_there_is_so_also_to_who_only_reads() {
+    let mut sites = super::blocks::made();
+    for node in 0..2 {
+        // Nor is what was there when the text was planned.
+        let gone = "INSERT INTO gone VALUES (1)";
+        ask_at(node, &mut sites, "CREATE TABLE gone (id int)");
+        assert_eq!(ask_at(node, &mut sites, gone), ["C INSERT 0 1", "Z I"]);
+        ask_at(node, &mut sites, "DROP TABLE gone");
+        for begun in [
+            "BEGIN READ ONLY",
+            "BEGIN READ ONLY; SELECT sum(v) FROM stock",
+            "BEGIN READ ONLY; SAVEPOINT a",
+        ] {
+            for asked in ["SELECT * FROM nosuch", gone] {
+                ask_at(node, &mut sites, begun);
+                let told = ask_at(node, &mut sites, asked);
+                assert!(told[0].starts_with("E 42P01"), "{begun}: {asked}: {told:?}");
+                ask_at(node, &mut sites, "ROLLBACK");
+            }
+            ask_at(node, &mut sites, begun);
+            let told = ask_at(node, &mut sites, "INSERT INTO stock VALUES (20, 1)");
+            assert!(told[0].starts_with("E 25006"), "{begun}: {told:?}");
+            ask_at(node, &mut sites, "ROLLBACK");
+        }
+    }
+}

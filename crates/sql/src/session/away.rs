@@ -330,10 +330,10 @@ impl Session {
         }
         let is_prepared = match &current.statement {
             Statement::Planned(_) => current.is_executed(),
-            // A cursor is declared with its parameters. What is fetched as a script would come as text, and be described once more.
+            // A cursor is declared with its parameters. What gives rows would come as text of a script, and be described once more.
             Statement::Utility(own) => {
-                let is_fetch = matches!(**own, Utility::Fetch { .. });
-                !current.parameters.is_empty() || (is_fetch && current.portal().is_some())
+                let gives_rows = matches!(**own, Utility::Fetch { .. } | Utility::Explain { .. });
+                !current.parameters.is_empty() || (gives_rows && current.portal().is_some())
             }
             Statement::Empty | Statement::Elsewhere => false,
         };

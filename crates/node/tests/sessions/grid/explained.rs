@@ -181,3 +181,20 @@ fn what_a_session_has_prepared_is_explained_at_any_node() {
         assert!(!told.iter().any(|line| line.starts_with("E ")), "{told:?}");
     }
 }
+
+#[test]
+fn what_is_prepared_to_be_explained_tells_its_columns_once() {
+    let mut sites = super::blocks::made();
+    for explained in ["EXPLAIN SELECT 1", "EXPLAIN INSERT INTO stock VALUES (11, 1)"] {
+        for begun in ["ROLLBACK", "BEGIN"] {
+            ask_at(1, &mut sites, begun);
+            let told = super::blocks::prepared(&mut sites, explained, Vec::new());
+            let described = told.iter().filter(|line| line.starts_with('T')).count();
+            assert!(
+                described == 1 && told.iter().any(|line| line == "C EXPLAIN"),
+                "{explained}: {told:?}"
+            );
+            ask_at(1, &mut sites, "ROLLBACK");
+        }
+    }
+}

@@ -41,6 +41,11 @@ impl ExpressionBinder<'_> {
         let pairs: Vec<(Typed, Typed)> = pairs_of(left, right)?
             .map(|(left, right)| Ok((self.bind(left)?, self.bind(right)?)))
             .collect::<Result<_>>()?;
+        self.compare_pairs(comparison, &pairs)
+    }
+
+    /// A comparison of rows whose values are bound.
+    pub(super) fn compare_pairs(&self, comparison: Comparison, pairs: &[(Typed, Typed)]) -> Result<Typed> {
         let each = |comparison: Comparison| -> Result<Vec<Expr>> {
             let compare = |(left, right): &(Typed, Typed)| self.compare(comparison, left.clone(), right.clone());
             pairs.iter().map(|pair| Ok(compare(pair)?.expr)).collect()

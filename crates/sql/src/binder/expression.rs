@@ -4,6 +4,7 @@ use super::comparison::{comparison_of, pairs_of, row_of, symbol_of};
 use super::naming::{column_of, found_in};
 use super::number::{number_value, signed_number, signed_value};
 use super::scope::{Found, Scope};
+use super::subquery::query_of;
 use super::typed::Typed;
 use super::window::Windows;
 use super::{Context, located};
@@ -380,6 +381,9 @@ impl<'a> ExpressionBinder<'a> {
         if let Some(comparison) = comparison_of(op) {
             if let (Some(left), Some(right)) = (row_of(left), row_of(right)) {
                 return self.compare_rows(comparison, left, right);
+            }
+            if let (Some(row), Some(query)) = (row_of(left), query_of(right)) {
+                return self.row_with_subquery((row, position()), comparison, query);
             }
             let (left, right) = (self.bind(left)?, self.bind(right)?);
             return self

@@ -13,6 +13,7 @@ use crate::planner::{BoundQuery, BoundSelect, KnownParameters, Query, QueryRelat
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
 use sqlparser::ast::{self, BinaryOperator, Spanned};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -448,6 +449,39 @@ impl ExpressionBinder<'_> {
         Ok(boolean(not_if(negated, typed.expr)))
     }
 
+    /// `(a, b) < (SELECT x, y ...)`: compared with the one row, NULL if there is none. It is asked within the query, which gives the outcome.
+    pub(super) fn row_with_subquery(
+        &self,
+        (row, position): (&[ast::Expr], Option<u32>),
+        comparison: Comparison,
+        query: &ast::Query,
+    ) -> Result<Typed> {
+        let operands = row.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>>>()?;
+        let (select, columns, mut asked) = self.nested_query(query)?;
+        check_count((operands.len(), columns.len()), position)?;
+        let (mut pairs, mut arguments) = (Vec::with_capacity(columns.len()), Vec::with_capacity(columns.len()));
+        for (index, (operand, column)) in operands.into_iter().zip(&columns).enumerate() {
+            let (outer, argument) = self.as_argument(operand, column)?;
+            pairs.push((outer, Typed::new(Expr::Column(index), column.data_type)));
+            arguments.push(argument);
+        }
+        let outcome = self
+            .compare_pairs(comparison, &pairs)
+            .map_err(|error| error.with_position(position))?;
+        let one = over(select, &columns, Vec::new(), vec![outcome.expr]);
+        asked.references.reaches_out = true;
+        let expr = self.context.ask(SubqueryKind::Scalar, one, DataType::Bool, &asked);
+        Ok(boolean(self.with_arguments(expr, arguments)))
+    }
+
+    /// What a query within compares with one of its columns, as an argument of it, and the place of that.
+    fn as_argument(&self, operand: Typed, column: &OutputColumn) -> Result<(Typed, (Expr, usize))> {
+        let operand = self.known_operand(operand, column.data_type)?;
+        let number = self.context.new_outer(operand.data_type);
+        let outer = Typed::new(Expr::Parameter(OUTER_BASE + number), operand.data_type);
+        Ok((outer, (operand.expr, number)))
+    }
+
     /// `x > ANY (SELECT ...)` and `x > ALL (SELECT ...)`
     pub(super) fn any_subquery(
         &self,
@@ -457,6 +491,14 @@ impl ExpressionBinder<'_> {
         any: bool,
     ) -> Result<Typed> {
         let position = self.operator_position(operand);
+        if super::comparison::row_of(operand).is_some_and(|row| row.len() > 1) {
+            // It is one of them, or none of them.
+            match (comparison, any) {
+                (Comparison::Equal, true) => return self.in_subquery(operand, query, false),
+                (Comparison::NotEqual, false) => return self.in_subquery(operand, query, true),
+                _ => {}
+            }
+        }
         let operand = self.bind(operand)?;
         let is_array = self.context.type_of(&operand).element().is_some();
         if is_array && any && comparison == Comparison::Equal {
@@ -484,17 +526,11 @@ impl ExpressionBinder<'_> {
     ) -> Result<Typed> {
         let probe = |only_true: bool| {
             let (select, columns, mut asked) = self.nested_query(query)?;
-            if columns.len() != operands.len() {
-                let few = columns.len() < operands.len();
-                let message = format!("subquery has too {} columns", if few { "few" } else { "many" });
-                return Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(position));
-            }
+            check_count((operands.len(), columns.len()), position)?;
             let mut terms = Vec::with_capacity(columns.len());
             let mut arguments = Vec::with_capacity(columns.len());
             for (index, (operand, column)) in operands.iter().zip(&columns).enumerate() {
-                let operand = self.known_operand(operand.clone(), column.data_type)?;
-                let number = self.context.new_outer(operand.data_type);
-                let outer = Typed::new(Expr::Parameter(OUTER_BASE + number), operand.data_type);
+                let (outer, argument) = self.as_argument(operand.clone(), column)?;
                 let own = Typed::new(Expr::Column(index), column.data_type);
                 let equal = self.compare(Comparison::Equal, outer, own)?.expr;
                 terms.push(if only_true {
@@ -502,7 +538,7 @@ impl ExpressionBinder<'_> {
                 } else {
                     Expr::IsDistinct(Box::new(equal), Box::new(Expr::Literal(Value::Bool(false))))
                 });
-                arguments.push((operand.expr, number));
+                arguments.push(argument);
             }
             let select = over(select, &columns, terms, Vec::new());
             // What is compared is an argument as well, whatever it is.
@@ -534,6 +570,17 @@ impl ExpressionBinder<'_> {
         }
         Expr::Subquery { number, arguments }
     }
+}
+
+/// 42601 unless a query gives as many columns as are compared with it.
+fn check_count((wanted, given): (usize, usize), position: Option<u32>) -> Result<()> {
+    let how = match given.cmp(&wanted) {
+        Ordering::Equal => return Ok(()),
+        Ordering::Less => "few",
+        Ordering::Greater => "many",
+    };
+    let message = format!("subquery has too {how} columns");
+    Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(position))
 }
 
 /// The query on the right side of ANY or ALL, if it is one.

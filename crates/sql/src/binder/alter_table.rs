@@ -1,7 +1,7 @@
 //! ALTER TABLE whose actions are not all of the library's grammar, and what ALTER VIEW says of a view itself.
 
 use super::dml::find_column;
-use super::schema::{goes_first, renames, renames_beside};
+use super::schema::{Pass, pass_of, renames, renames_beside};
 use super::table_options::{spread_of, step_of};
 use super::{Context, no_relation};
 use crate::catalog::{RelationName, SchemaId, Spread, Table};
@@ -60,37 +60,33 @@ impl Context<'_> {
         self.altered(table, current, actions, (syntax.if_exists, syntax.kind))
     }
 
-    /// The actions as they are carried out: what takes something away goes first, as in PostgreSQL. 42601 if one that renames has others
-    /// beside it.
+    /// The actions as they are carried out, in passes. 42601 if one that renames has others beside it.
     fn in_order<'a>(&self, syntax: &'a AlterTableSyntax) -> Result<Vec<Piece<'a>>> {
-        let (mut first, mut others, mut renaming) = (Vec::new(), Vec::new(), false);
+        let (mut pieces, mut renaming) = (Vec::new(), false);
         for piece in &syntax.pieces {
-            match piece {
-                AlterPiece::Library(range) => {
-                    let operations = self.library_actions(syntax, *range)?;
-                    renaming |= operations.iter().any(renames);
-                    for operation in operations {
-                        match goes_first(&operation) {
-                            true => first.push(Piece::Library(Box::new(operation))),
-                            false => others.push(Piece::Library(Box::new(operation))),
-                        }
-                    }
-                }
-                AlterPiece::DropExpression { .. } | AlterPiece::DropIdentity { .. } => first.push(Piece::Own(piece)),
-                piece => {
-                    renaming |= matches!(
-                        piece,
-                        AlterPiece::RenameColumn { .. } | AlterPiece::RenameConstraint { .. }
-                    );
-                    others.push(Piece::Own(piece));
-                }
+            if let AlterPiece::Library(range) = piece {
+                let operations = self.library_actions(syntax, *range)?;
+                renaming |= operations.iter().any(renames);
+                let passed = operations.into_iter().map(|own| (pass_of(&own), own));
+                pieces.extend(passed.map(|(pass, own)| (pass, Piece::Library(Box::new(own)))));
+                continue;
             }
+            renaming |= matches!(
+                piece,
+                AlterPiece::RenameColumn { .. } | AlterPiece::RenameConstraint { .. }
+            );
+            let pass = match piece {
+                AlterPiece::DropExpression { .. } | AlterPiece::DropIdentity { .. } => Pass::Drop,
+                AlterPiece::SetIdentity { .. } => Pass::Column,
+                _ => Pass::Other,
+            };
+            pieces.push((pass, Piece::Own(piece)));
         }
-        if renaming && first.len() + others.len() > 1 {
+        if renaming && pieces.len() > 1 {
             return Err(renames_beside());
         }
-        first.append(&mut others);
-        Ok(first)
+        pieces.sort_by_key(|(pass, _)| *pass);
+        Ok(pieces.into_iter().map(|(_, piece)| piece).collect())
     }
 
     /// One action as the library reads it, at its place in the text.

@@ -218,8 +218,9 @@ impl Context<'_> {
         if operations.len() > 1 && operations.iter().any(renames) {
             return Err(renames_beside());
         }
-        let (first, others): (Vec<_>, Vec<_>) = operations.iter().partition(|operation| goes_first(operation));
-        for operation in first.into_iter().chain(others) {
+        let mut in_order: Vec<_> = operations.iter().collect();
+        in_order.sort_by_key(|operation| pass_of(operation));
+        for operation in in_order {
             self.alter_operation(operation, &mut current, &mut actions)?;
         }
         self.altered(table, current, actions, (statement.if_exists, RelationKind::Table))
@@ -506,14 +507,41 @@ impl Context<'_> {
     }
 }
 
-/// Whether an operation is carried out before all others of its statement, as in PostgreSQL: it takes something away.
-pub(super) fn goes_first(operation: &ast::AlterTableOperation) -> bool {
+/// When an operation of a statement is carried out, as in PostgreSQL: operations of one pass are in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pass {
+    /// What takes something away.
+    Drop,
+    /// Types of columns that there are.
+    Type,
+    AddColumn,
+    /// What a column is, but its default.
+    Column,
+    AddKey,
+    /// Other constraints, and defaults.
+    AddConstraint,
+    Other,
+}
+
+pub(super) fn pass_of(operation: &ast::AlterTableOperation) -> Pass {
     use ast::AlterColumnOperation as Column;
-    use ast::AlterTableOperation as Op;
+    use ast::{AlterTableOperation as Op, TableConstraint};
     match operation {
-        Op::DropColumn { .. } | Op::DropConstraint { .. } => true,
-        Op::AlterColumn { op, .. } => matches!(op, Column::DropDefault | Column::DropNotNull),
-        _ => false,
+        Op::DropColumn { .. } | Op::DropConstraint { .. } => Pass::Drop,
+        Op::AddColumn { .. } => Pass::AddColumn,
+        Op::AddConstraint { constraint, .. } => match constraint {
+            TableConstraint::Check(_) | TableConstraint::ForeignKey(_) | TableConstraint::Exclude(_) => {
+                Pass::AddConstraint
+            }
+            _ => Pass::AddKey,
+        },
+        Op::AlterColumn { op, .. } => match op {
+            Column::DropDefault | Column::DropNotNull => Pass::Drop,
+            Column::SetDataType { .. } => Pass::Type,
+            Column::SetNotNull => Pass::Column,
+            _ => Pass::AddConstraint,
+        },
+        _ => Pass::Other,
     }
 }
 

@@ -195,6 +195,7 @@ impl Context<'_> {
             }
             AlterDomainAction::ValidateConstraint(name) => DomainChange::ValidateConstraint(name),
             AlterDomainAction::DropConstraint { name, if_exists } => DomainChange::DropConstraint { name, if_exists },
+            AlterDomainAction::RenameConstraint { from, to } => DomainChange::RenameConstraint { from, to },
             AlterDomainAction::Owner => DomainChange::Owner,
         };
         Ok(SchemaChange::AlterDomain { name, change })

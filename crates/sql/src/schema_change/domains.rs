@@ -60,13 +60,17 @@ impl Change {
                     return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
                 }
             }
+            DomainChange::RenameConstraint { from, to } => rename_check(&mut domain, from, to)?,
             DomainChange::Owner => return Ok(()),
         }
         let verifies = match change {
             DomainChange::AddCheck(check) => check.is_valid,
             DomainChange::SetNotNull(not_null) => *not_null,
             DomainChange::ValidateConstraint(_) => true,
-            DomainChange::SetDefault(..) | DomainChange::DropConstraint { .. } | DomainChange::Owner => false,
+            DomainChange::SetDefault(..)
+            | DomainChange::DropConstraint { .. }
+            | DomainChange::RenameConstraint { .. }
+            | DomainChange::Owner => false,
         };
         for table in self.tables_of_domain(name) {
             self.take_over_domain(&table, &domain, verifies)?;
@@ -113,6 +117,23 @@ impl Change {
             }));
         Ok(())
     }
+}
+
+/// 42704 for a check that there is not, 42710 if there is one of the new name.
+fn rename_check(domain: &mut Domain, from: &str, to: &str) -> Result<()> {
+    let wrong = |name: &str, code: SqlState, what: &str| {
+        let message = format!("constraint \"{name}\" for domain {} {what}", domain.key());
+        Error::new(code, message)
+    };
+    let Some(place) = domain.checks.iter().position(|check| check.name == from) else {
+        return Err(wrong(from, SqlState::UNDEFINED_OBJECT, "does not exist"));
+    };
+    if domain.checks.iter().any(|check| check.name == to) {
+        return Err(wrong(to, SqlState::DUPLICATE_OBJECT, "already exists"));
+    }
+    to.clone_into(&mut domain.checks[place].name);
+    domain.sort_checks();
+    Ok(())
 }
 
 pub(super) fn columns_of<'a>(table: &'a Table, domain: &'a RelationName) -> impl Iterator<Item = usize> + 'a {

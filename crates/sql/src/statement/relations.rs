@@ -22,6 +22,13 @@ pub enum DomainChange {
     AddCheck(crate::catalog::DomainCheck),
     /// VALIDATE CONSTRAINT name: existing rows are checked.
     ValidateConstraint(String),
+    /// RENAME CONSTRAINT.
+    RenameConstraint {
+        /// Its name.
+        from: String,
+        /// What it becomes.
+        to: String,
+    },
     /// DROP CONSTRAINT.
     DropConstraint {
         /// Its name.

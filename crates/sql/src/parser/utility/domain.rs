@@ -30,6 +30,10 @@ pub(crate) enum AlterDomainAction {
         is_valid: bool,
     },
     ValidateConstraint(String),
+    RenameConstraint {
+        from: String,
+        to: String,
+    },
     DropConstraint {
         name: String,
         if_exists: bool,
@@ -160,6 +164,13 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
         }
     } else if cursor.accept_all(&["validate", "constraint"]) {
         AlterDomainAction::ValidateConstraint(cursor.name()?)
+    } else if cursor.accept_all(&["rename", "constraint"]) {
+        let from = cursor.name()?;
+        cursor.expect("to")?;
+        AlterDomainAction::RenameConstraint {
+            from,
+            to: cursor.name()?,
+        }
     } else if cursor.accept_all(&["drop", "constraint"]) {
         let if_exists = cursor.accept_all(&["if", "exists"]);
         let name = cursor.name()?;

@@ -108,7 +108,7 @@ fn a_block_that_has_failed_elsewhere_has_no_savepoint_of_another_name() {
 }
 
 #[test]
-fn a_block_moves_with_what_has_failed_in_it() {
+fn a_block_at_the_keeper_goes_back_from_what_has_failed_in_it() {
     for (failing, code) in [
         ("INSERT INTO stock VALUES (1, 1)", "23505"),
         ("SELECT 1 / (v - 10) FROM stock WHERE id = 3", "22012"),
@@ -120,7 +120,6 @@ fn a_block_moves_with_what_has_failed_in_it() {
     ] {
         // As a text, with others before it, and prepared.
         for is_prepared in [false, true] {
-            // Blocks of a session one of which has moved begin where that went.
             let mut sites = made();
             let begun = "BEGIN; SAVEPOINT a; UPDATE stock SET v = v - 1 WHERE id = 2; SAVEPOINT b";
             assert!(fine(&ask_at(1, &mut sites, begun)));
@@ -147,25 +146,4 @@ fn a_block_moves_with_what_has_failed_in_it() {
             assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM stock")[1], "D 99");
         }
     }
-}
-
-#[test]
-fn a_block_does_not_move_with_what_does_not_fail_any_more() {
-    let mut sites = made();
-    let begun = "BEGIN; SAVEPOINT a; SELECT 1 / (v - 10) FROM stock WHERE id = 3";
-    let told = ask_at(1, &mut sites, begun);
-    assert!(told.iter().any(|line| line.starts_with("E 22012")), "{told:?}");
-    assert!(fine(&ask_at(1, &mut sites, "ROLLBACK TO a")));
-    assert!(fine(&ask_at(0, &mut sites, "UPDATE stock SET v = 7 WHERE id = 3")));
-    let told = ask_at(1, &mut sites, "CREATE TABLE made (id int)");
-    assert!(
-        told[0].starts_with("E 40001") && told[0].contains("would not fail now"),
-        "{told:?}"
-    );
-    assert!(ask_at(1, &mut sites, "ROLLBACK TO a")[0].starts_with("E 40001"));
-    assert_eq!(ask_at(1, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
-    assert_eq!(
-        ask_at(0, &mut sites, "CREATE TABLE made (id int)"),
-        ["C CREATE TABLE", "Z I"]
-    );
 }

@@ -119,11 +119,6 @@ impl Session {
             Some(Home::At(node)) => return Course::Away(self.send_away(node, partition, responder)),
             _ => {}
         }
-        let is_no_plan = |current: &Current| matches!(current.statement, Statement::Utility(_) | Statement::Elsewhere);
-        let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
-        let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {
-            return Course::Here;
-        };
         let reads_here = |current: &Current| self.has_its_portal(current) || self.holds_rows_here(current, partition);
         if self.current.as_ref().is_some_and(reads_here) {
             return Course::Here;
@@ -135,6 +130,11 @@ impl Session {
         if let Some(node) = held_at.filter(|_| !self.is_of_this_node()) {
             return Course::Away(self.send_away(node, partition, responder));
         }
+        let is_no_plan = |current: &Current| matches!(current.statement, Statement::Utility(_) | Statement::Elsewhere);
+        let keeper = partition.grid.as_ref().and_then(|desk| desk.keeper());
+        let (Some(node), true) = (keeper, self.current.as_ref().is_some_and(is_no_plan)) else {
+            return Course::Here;
+        };
         let runs_here = |current: &Current| matches!(&current.statement, Statement::Utility(own) if runs_anywhere(own));
         let is_data = |current: &Current| matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Copy(_)));
         let current = self.current.as_ref();

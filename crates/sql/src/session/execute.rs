@@ -296,6 +296,15 @@ impl Session {
             versions.extend(referred.map(|referred| referred.version));
             versions.push(table.version);
         }
+        let is_newer = versions.iter().any(|version| *version > seen);
+        let own = self.transaction.as_ref();
+        // What other nodes read for it does not catch up.
+        if is_newer && own.is_some_and(|own| own.far.as_ref().is_some_and(|far| far.has_begun())) {
+            return Err(Stop::Abort(Error::serialization(
+                "a table was changed by another transaction",
+                "the statement looks at its rows for a foreign key",
+            )));
+        }
         self.see_schema(versions.into_iter(), partition)
     }
 

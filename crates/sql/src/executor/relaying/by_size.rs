@@ -8,8 +8,8 @@ use crate::plan::{Access, SelectPlan};
 /// With fewer rows to pass on there is little to gain, and finding another order takes some tenths of a millisecond.
 const ROWS_MIN: f64 = 8000.0;
 
-/// The same SELECT with its tables in another order, where all rows of a large table would be passed on and another order is worth it
-/// much. It gives the same rows, in an order of their own.
+/// The same SELECT with its tables in another order, where all rows of a large table would be passed on and another order costs much
+/// less. It gives the same rows, in an order of their own.
 pub(crate) fn by_size(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Option<Box<SelectPlan>> {
     let (joins, first) = (plan.joins.as_ref()?, plan.steps.first()?);
     let reads_all = match &first.access {
@@ -17,7 +17,10 @@ pub(crate) fn by_size(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Opti
         Access::Range(range) => range.prefix.is_empty(),
         _ => false,
     };
-    let way = relay_way(plan, context).filter(|_| reads_all)?;
+    if !reads_all {
+        return None;
+    }
+    let way = relay_way(plan, context)?;
     // Other nodes are taken to have as many as this one.
     let rows_of = |table: &_| table_rows(table, context) * way.nodes as f64;
     if rows_of(table_of(first)?) < ROWS_MIN {

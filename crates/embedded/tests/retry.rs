@@ -476,3 +476,37 @@ fn what_was_read_of_a_table_that_was_replaced_holds_no_more() {
         }
     }
 }
+
+/// Rule C-8: who has read a table as it was, and goes on behind a change of it, does not find there what the same commit has done elsewhere.
+#[test]
+fn a_schema_change_stands_above_who_has_read_the_table_as_it_was() {
+    for change in [
+        "truncate old; insert into old values (1, 50)",
+        "alter table old alter column v type bigint; update old set v = 50 where id = 1",
+        "drop table old; create table old (id int primary key, v int); insert into old values (1, 50)",
+    ] {
+        for read in ["select v from old where id = 1", "select sum(v)::int from old"] {
+            let place = tempfile::tempdir().expect("a folder");
+            let (database, mut admin) = opened(&place);
+            run(
+                &mut admin,
+                &["create table old (id int primary key, v int); insert into old values (1, 10)"],
+            );
+            let mut reader = database.session().expect("a session");
+            run(&mut admin, &["begin", change, "update t set v = 50 where id = 1"]);
+            run(&mut reader, &["begin"]);
+            let before = values(&mut reader, read);
+            run(&mut admin, &["commit"]);
+            assert_eq!(
+                values(&mut reader, "select v from t where id = 1"),
+                [Value::Int4(1)],
+                "{change}: {read}"
+            );
+            // What was read there before and what is there now are not the same: it is told, or finds what was there.
+            match reader.query(read) {
+                Ok(again) => assert_eq!(again.rows.concat(), before, "{change}: {read}"),
+                Err(error) => assert_eq!(error.code().as_str(), "40001", "{change}: {read}: {error}"),
+            }
+        }
+    }
+}

@@ -61,9 +61,14 @@ pub(crate) fn definition_of(before: &Databases, content: Vec<u8>) -> Result<(Dat
         .storage()
         .into_iter()
         .filter(|storage| !is_there.contains(storage));
+    let named: BTreeSet<TableId> = after.storage().into_iter().collect();
+    let closed = is_there
+        .iter()
+        .copied()
+        .filter(|storage| changed.contains(storage) || !named.contains(storage));
     let definition = Definition {
         created: created.collect(),
-        closed: changed.intersection(&is_there).copied().collect(),
+        closed: closed.collect(),
         lengthened: changed.iter().copied().collect(),
         attachment: Some(content),
     };

@@ -375,8 +375,11 @@ impl<'a> Recovery<'a> {
             let own = own.ok_or_else(|| damaged("rows of a table that is in no database"))?;
             derive(&mut self.database, &own.catalog, cts, derived)?;
         }
+        // The log is read from before the catalogs that the checkpoint has, where a branch is undecided: what that has written to comes again.
         for gone in before.difference(&after) {
-            self.database.drop_table(*gone);
+            if !self.database.is_in_doubt(*gone) {
+                self.database.drop_table(*gone);
+            }
         }
         self.next_storage_id = self.next_storage_id.max(databases.next_id());
         self.databases = databases;

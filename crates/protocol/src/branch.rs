@@ -206,6 +206,7 @@ impl FormulaDatabase {
             raise_marks(&mut self.tables, t, place);
         }
         self.branches.remove(&global);
+        self.date_created(transaction, place);
         self.fold_branch(transaction, place, lsn);
         self.committed(transaction, place, lsn);
         Ok(Some(lsn))
@@ -245,6 +246,12 @@ impl FormulaDatabase {
         self.branches
             .iter()
             .map(|(global, transaction)| (*global, *transaction))
+    }
+
+    /// Whether a branch whose outcome is not known has changed rows of the storage.
+    pub fn is_in_doubt(&self, table: TableId) -> bool {
+        let mut undecided = self.branches.values().filter_map(|id| self.transactions.get(*id));
+        undecided.any(|t| t.writes.iter().any(|write| write.table == table))
     }
 
     /// The log is known to have everything up to here: before each record that is read back, and behind the last.
@@ -477,7 +484,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(false);
         };
-        if !t.ranges.is_empty() || self.has_withdrawn(t) || self.replaced_read(t).is_some() {
+        if !t.ranges.is_empty() || self.has_withdrawn(t) || self.replaced_read(t, Timestamp::MAX).is_some() {
             return Ok(false);
         }
         for read in &t.reads {
@@ -531,6 +538,7 @@ impl FormulaDatabase {
     }
 
     fn place_floor(&mut self, transaction: TransactionId, floor: Timestamp) {
+        self.date_created(transaction, floor);
         for (table, slot) in self.items_of(transaction) {
             if let Ok(held) = table_of(&mut self.tables, table) {
                 held.item_mut(slot).intent_or_new(transaction).floor = Some(floor);

@@ -226,7 +226,7 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             unreachable!("checked by the caller")
         };
-        let mut floor = t.after_cts;
+        let mut floor = t.after_cts.max(self.above_as_definition(t));
         for write in t.writes.iter().filter(|write| write.first) {
             let held = table_of(&mut self.tables, write.table)?;
             let item = held.item(write.slot);
@@ -355,7 +355,7 @@ impl FormulaDatabase {
         self.last_cts = self.last_cts.max(cts);
         self.last_lsn = self.last_lsn.max(lsn);
         self.statistics.commits += 1;
-        self.end_definition(transaction, true);
+        self.end_definition(transaction, Some(cts));
         self.release(transaction);
     }
 }

@@ -59,7 +59,7 @@ pub struct FormulaDatabase {
     /// Until when transactions began that may know a table as it was before its definition changed.
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
     /// Storage that is there for those who began before, and no table's any more.
-    pub(crate) replaced: BTreeSet<TableId>,
+    pub(crate) replaced: BTreeMap<TableId, Timestamp>,
     /// Tables that one transaction has to itself for writing.
     pub(crate) closed: BTreeMap<TableId, TransactionId>,
     /// Storage that was dropped before it was anybody's but its creator's: the store may have rows of it, until it drops them.
@@ -103,7 +103,7 @@ impl FormulaDatabase {
             branches: BTreeMap::new(),
             in_grid: false,
             definitions_changed: BTreeMap::new(),
-            replaced: BTreeSet::new(),
+            replaced: BTreeMap::new(),
             closed: BTreeMap::new(),
             laid_in_vain: BTreeSet::new(),
             ended_definitions: Vec::new(),
@@ -342,7 +342,7 @@ impl FormulaDatabase {
             let error = Error::serialization(message, format!("transaction {transaction}"));
             self.doom(follower, AbortReason::Cascade, error);
         }
-        self.end_definition(transaction, false);
+        self.end_definition(transaction, None);
         self.release(transaction);
     }
 

@@ -7,7 +7,7 @@
 
 use crate::api::{Insertion, Outcome, Stop};
 use crate::database::FormulaDatabase;
-use rubato_base::{Error, GlobalId, Key, Row, TableId, TransactionId};
+use rubato_base::{Error, GlobalId, Key, Row, TableId, Timestamp, TransactionId};
 
 /// What a branch does to definitions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub struct Definition {
 pub struct EndedDefinition {
     /// The branch.
     pub transaction: TransactionId,
-    /// Whether it has committed; else it was rolled back, and nothing of it may stay.
-    pub is_committed: bool,
+    /// Where it has committed; else it was rolled back, and nothing of it may stay.
+    pub committed_at: Option<Timestamp>,
     /// What it did.
     pub definition: Definition,
 }
@@ -171,18 +171,20 @@ impl FormulaDatabase {
     }
 
     /// The transaction ends: what it did to definitions is to be carried out, or taken back.
-    pub(crate) fn end_definition(&mut self, transaction: TransactionId, is_committed: bool) {
+    pub(crate) fn end_definition(&mut self, transaction: TransactionId, committed_at: Option<Timestamp>) {
         let own = self.transactions.get_mut(transaction);
         if let Some(definition) = own.and_then(|t| t.definition.take()) {
             self.ended_definitions.push(EndedDefinition {
                 transaction,
-                is_committed,
+                committed_at,
                 definition: *definition,
             });
         }
     }
 
     fn definition_mut(&mut self, transaction: TransactionId) -> Outcome<&mut Definition> {
-        Ok(self.active(transaction)?.definition.get_or_insert_default())
+        let t = self.active(transaction)?;
+        t.defines = true;
+        Ok(t.definition.get_or_insert_default())
     }
 }

@@ -116,8 +116,14 @@ impl FormulaDatabase {
     /// The creator of private storage has committed: others find it, and the next checkpoint stores what of its rows is not in the
     /// store.
     pub fn publish_table(&mut self, table: TableId) {
+        self.publish_table_above(table, self.last_cts);
+    }
+
+    /// As [`FormulaDatabase::publish_table`] of a creator that this node may not have heard the place of: whoever knows of the storage has begun
+    /// above `bound`.
+    pub fn publish_table_above(&mut self, table: TableId, bound: Timestamp) {
         if let Ok(held) = table_of(&mut self.tables, table) {
-            held.private = None;
+            (held.private, held.made_at) = (None, held.made_at.max(bound));
         }
     }
 

@@ -27,6 +27,7 @@ pub mod grid;
 mod hollow;
 mod item;
 mod laying;
+mod lifetime;
 mod live;
 mod memory;
 mod noting;

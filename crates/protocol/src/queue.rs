@@ -65,7 +65,7 @@ impl FormulaDatabase {
         columns: ColumnSet,
         on_busy: OnBusy,
     ) -> Outcome<OrderedRead> {
-        self.active(transaction)?;
+        self.active_on(transaction, table)?;
         let slot = self.slot(table, key)?;
         let columns = columns.union(ColumnSet::EXISTENCE);
         if on_busy == OnBusy::Tell && is_busy(self.table_mut(table)?.item(slot), transaction) {

@@ -35,7 +35,8 @@ impl FormulaDatabase {
         key: &[u8],
         columns: ColumnSet,
     ) -> Outcome<Option<Cow<'_, Row>>> {
-        self.active(transaction)?;
+        self.active_on(transaction, table)?;
+        self.settled_storage(transaction, table)?;
         let slot = self.slot(table, key)?;
         let own = table_of(&mut self.tables, table)?.item(slot).intent(transaction);
         let shows_own = own.is_some_and(|intent| !intent.changes.is_empty() && intent.written.intersects(columns));
@@ -118,7 +119,8 @@ impl FormulaDatabase {
         columns: ColumnSet,
         visit: &mut dyn FnMut(&[u8], RowRef<'_>) -> bool,
     ) -> Outcome<ScanEnd> {
-        self.active(transaction)?;
+        self.active_on(transaction, table)?;
+        self.settled_storage(transaction, table)?;
         let columns = columns.union(ColumnSet::EXISTENCE);
         let notes_shown = self.reads_may_wait();
         let Some(t) = self.transactions.get_mut(transaction) else {
@@ -246,11 +248,14 @@ impl FormulaDatabase {
         };
         if when > t.ts
             && is_kept(Rule::V2)
-            && let Some(table) = self.replaced_read(t)
+            && let Some(table) = self.replaced_read(t, when)
         {
             return Ok(Held::No(AbortReason::RangeChanged, (table, None)));
         }
         let undecided = !self.branches.is_empty();
+        if undecided && let Some((owner, table)) = self.replacing_read(t, when) {
+            return Ok(Held::Unsettled(owner, table));
+        }
         if self.last_cts <= t.ts && t.after.is_empty() && !undecided {
             return Ok(Held::Yes);
         }

@@ -103,24 +103,6 @@ impl FormulaDatabase {
         self.announce_write(transaction, table)
     }
 
-    /// The storage is no table's any more: the table was dropped, emptied or laid anew. It stays for those who began before until it is dropped
-    /// ([`FormulaDatabase::drop_table`]).
-    ///
-    /// Rule V-2: who has read of it cannot stand above his snapshot, where it has other rows, or none.
-    pub fn note_replaced(&mut self, table: TableId) {
-        self.replaced.insert(table);
-    }
-
-    /// Storage that was replaced since the transaction has read of it, if there is some.
-    pub(crate) fn replaced_read(&self, t: &Transaction) -> Option<TableId> {
-        if self.replaced.is_empty() {
-            return None;
-        }
-        let read = t.reads.iter().map(|read| read.table);
-        let mut read = read.chain(t.ranges.iter().map(|range| range.table));
-        read.find(|table| self.replaced.contains(table))
-    }
-
     /// When the oldest live transaction began; `None` if there is none.
     pub fn oldest_begun(&self) -> Option<Timestamp> {
         self.transactions.iter().map(|transaction| transaction.begun).min()

@@ -36,6 +36,7 @@ impl FormulaDatabase {
     /// The segments of a table as they are now; `None` where the transaction has to read it by its keys: rows are in the store alone, it has
     /// changes of its own there, or the outcome of a prepared branch is not known.
     pub fn segments(&mut self, transaction: TransactionId, table: TableId) -> Outcome<Option<Segments>> {
+        self.active_on(transaction, table)?;
         let t = self.active(transaction)?;
         let has_own = t.writes.iter().any(|write| write.table == table);
         let ts = t.ts;

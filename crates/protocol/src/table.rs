@@ -56,6 +56,8 @@ pub(crate) struct Table {
     pub(crate) tail: Tail,
     /// Set while only its creator knows it, see `laying`.
     pub(crate) private: Option<Laying>,
+    /// No snapshot below this finds its rows (rule R-7).
+    pub(crate) made_at: Timestamp,
     /// Set while somebody wants to know which rows commits change, see `noting`.
     pub(crate) noted: Option<NotedChanges>,
     /// No row that is not in memory was read above this timestamp.
@@ -92,6 +94,7 @@ impl Table {
             hollows: Hollows::default(),
             tail: Tail::default(),
             private: None,
+            made_at: Timestamp::ZERO,
             noted: None,
             low_water,
             range_marks: Vec::new(),

@@ -68,6 +68,8 @@ pub(crate) struct Transaction {
     pub(crate) announced: SmallVec<[TableId; 2]>,
     /// What it does to definitions of tables as a branch, if it does.
     pub(crate) definition: Option<Box<Definition>>,
+    /// Whether its commit changes definitions.
+    pub(crate) defines: bool,
     pub(crate) waiting_for: Option<TransactionId>,
     /// Where and why it waits, or waited last.
     pub(crate) waits_at: Option<(Place, WaitReason)>,
@@ -121,6 +123,7 @@ impl Transaction {
             followers: SmallVec::new(),
             announced: SmallVec::new(),
             definition: None,
+            defines: false,
             waiting_for: None,
             waits_at: None,
             waiters: SmallVec::new(),

@@ -17,6 +17,7 @@ impl FormulaDatabase {
     /// the same key, and gives the row that exists already, if one does.
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
         self.writable(transaction)?;
+        self.active_on(transaction, table)?;
         let slot = self.slot(table, key.as_bytes())?;
         let item = table_of(&mut self.tables, table)?.item(slot);
         // A key that is not there, and that nobody else is about to write, needs no queue. That it is not there need not be
@@ -52,6 +53,7 @@ impl FormulaDatabase {
         bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
         self.writable(transaction)?;
+        self.active_on(transaction, table)?;
         let slot = self.slot(table, key)?;
         self.settled(transaction, table, slot, ColumnSet::EXISTENCE)?;
         let Some(t) = self.transactions.get_mut(transaction) else {

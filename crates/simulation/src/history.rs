@@ -11,13 +11,15 @@ pub enum Table {
     Bounded,
     /// Rows that come and go, with an index on `grp`.
     Member,
+    /// Rows that are replaced all at once.
+    Board,
     /// Columns of the rows of TPC-C in a grid, each under a number that says which: no table of their own.
     Cell,
 }
 
 impl Table {
     /// All that are tables.
-    pub const ALL: [Table; 3] = [Table::Plain, Table::Bounded, Table::Member];
+    pub const ALL: [Table; 4] = [Table::Plain, Table::Bounded, Table::Member, Table::Board];
 
     /// Its name in SQL.
     pub fn name(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Table {
             Table::Plain => "plain",
             Table::Bounded => "bounded",
             Table::Member => "member",
+            Table::Board => "board",
             Table::Cell => "cell",
         }
     }

@@ -134,7 +134,12 @@ impl Plan {
         let load = if random.uniform(1, TPCC_EVERY) == 1 {
             Load::Tpcc
         } else {
-            Load::Tables(draw_workloads(&mut random))
+            let mut workloads = draw_workloads(&mut random);
+            // Drawn apart: the rest of a seed is what it was before there was this.
+            if Random::derived(seed, &[34]).uniform(0, 3) == 0 {
+                workloads.push(Workload::Refill);
+            }
+            Load::Tables(workloads)
         };
         let memory_bytes = if troubles.contains(&Trouble::SmallMemory) {
             let smallest = if load == Load::Tpcc { 1_500_000 } else { 24_000 };

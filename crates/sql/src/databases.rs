@@ -19,7 +19,7 @@ pub(crate) use copy::{Copied, copied};
 pub use heard::Heard;
 pub use keeping::Keeping;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Table};
 use rubato_base::{Error, Result, SqlState, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -282,10 +282,16 @@ impl Databases {
 
 /// The storage of a catalog's tables and indexes.
 pub fn storage_of(catalog: &Catalog) -> Vec<TableId> {
-    let tables = catalog.tables.values();
-    tables
-        .flat_map(|table| std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id)))
+    catalog
+        .tables
+        .values()
+        .flat_map(|table| storage_of_table(table))
         .collect()
+}
+
+/// The storage of a table and of its indexes.
+pub fn storage_of_table(table: &Table) -> impl Iterator<Item = TableId> + '_ {
+    std::iter::once(table.id).chain(table.indexes.iter().map(|index| index.id))
 }
 
 /// 3D000.

@@ -256,10 +256,10 @@ impl Partition {
     /// Forgets storage that no catalog names any more: at once, or when the statements that may be reading it have ended and the
     /// checkpoint under way has taken all that it must. What was laid out of it is laid out again after a crash, from the rows of the last checkpoint and the log.
     pub fn drop_storage(&mut self, storage: impl IntoIterator<Item = TableId>) {
-        let now = self.database.clock();
+        let (now, newest) = (self.database.clock(), self.database.newest_place());
         let dropped = &mut self.schema_changes.dropped;
         dropped.extend(storage.into_iter().map(|storage| {
-            self.database.note_replaced(storage);
+            self.database.note_replaced(storage, newest);
             (storage, now)
         }));
         if dropped.is_empty() || self.database.has_more_to_flush() {

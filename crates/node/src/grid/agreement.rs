@@ -144,6 +144,8 @@ impl GridState {
             return;
         };
         let (tick_bound, catalogs, catalogs_tick) = (agreed.tick_bound, agreed.catalogs, agreed.catalogs_tick);
+        // Its own ticks come with that version as those do that others are told.
+        self.catalogs.want(catalogs);
         if self.stage.as_ref().is_none_or(|stage| stage.life() != term) {
             // Rule T-2: every stage before this one was bound by what was agreed on.
             let ticks = TickSource::resume(tick_bound.max(own.above.tick()));

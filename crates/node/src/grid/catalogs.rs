@@ -87,6 +87,11 @@ impl Catalogs {
         }
     }
 
+    /// Rule T-6: there is this version, so that none before it will do.
+    pub(super) fn want(&mut self, version: u64) {
+        self.wanted = self.wanted.max(version);
+    }
+
     /// Nothing that the keeper says of transactions may leave before its log is forced up to here: it could overtake a catalog.
     pub(super) fn told_lsn(&self) -> Lsn {
         self.told_lsn
@@ -120,7 +125,7 @@ impl GridState {
     /// Rule T-6: whether a tick that comes with this version of the catalogs may be taken. Not if newer ones are here already: others
     /// would take whoever begins at it for one who has not heard of them.
     pub(super) fn knows_catalogs(&mut self, version: u64) -> bool {
-        self.catalogs.wanted = self.catalogs.wanted.max(version);
+        self.catalogs.want(version);
         let is_early = self.settings.keeper.is_some() && self.settings.nodes.len() > 1 && version < self.own_version();
         self.has_catalogs() && !is_early
     }
@@ -181,7 +186,10 @@ impl GridState {
 
     /// The keeper: has the version agreed on, and tells the others when it is.
     pub(super) fn agree_on_catalogs(&mut self, partition: &mut Partition, shared: &Shared) {
-        if !self.keeps_catalogs() || self.settings.nodes.len() == 1 {
+        if !self.keeps_catalogs() {
+            return self.release_what_is_told(shared);
+        }
+        if self.settings.nodes.len() == 1 {
             return;
         }
         let version = self.told_version();
@@ -209,6 +217,16 @@ impl GridState {
         if is_held && (self.is_known_everywhere(version) || self.catalogs.held_rounds > PATIENCE_ROUNDS) {
             shared.release_answers();
             self.ask_for_ticks_again();
+        }
+    }
+
+    /// Another node: what its sessions have done behind a definition that it has carried out, and of which the keeper has not told, may be
+    /// answered when it has. Until then others begin without it, and would not find what was acknowledged (promise 1). Where the keeper is
+    /// gone nobody can tell when.
+    fn release_what_is_told(&self, shared: &Shared) {
+        let is_gone = || self.settings.keeper.is_none_or(|keeper| !self.calls.is_up(keeper));
+        if self.catalogs.held.load(Ordering::Acquire) && (self.catalogs.untold.is_empty() || is_gone()) {
+            shared.release_answers();
         }
     }
 
@@ -407,7 +425,7 @@ impl GridState {
             attachment: Some(&content),
         })?;
         partition.database.note_log_position(appended);
-        let mut changed = change_to(Arc::new(databases), None, partition, shared);
+        let mut changed = change_to(Arc::new(databases), (None, last_tick), partition, shared);
         self.renew_ticks();
         let is_told = |own: &mut Untold| versions.get(&own.database).is_none_or(|told| *told >= own.version);
         let now_told = self.catalogs.untold.extract_if(.., is_told);
@@ -435,7 +453,7 @@ impl GridState {
     fn end_definition(&mut self, partition: &mut Partition, shared: &Shared, ended: &EndedDefinition) {
         let EndedDefinition {
             transaction,
-            is_committed,
+            committed_at,
             definition,
         } = ended;
         let committing = partition.schema_changes.take_committing(*transaction);
@@ -443,9 +461,13 @@ impl GridState {
         let attached = definition.attachment.as_deref().map(Attachment::decode);
         if let Some(outcomes) = attached.and_then(|own| own.ok()?.outcomes) {
             let appended = Lsn(shared.forcer.appended_lsn().0);
-            partition.sequences.outcomes.settle(&outcomes, *is_committed, appended);
+            partition
+                .sequences
+                .outcomes
+                .settle(&outcomes, committed_at.is_some(), appended);
         }
-        let content = definition.attachment.as_deref().filter(|_| *is_committed);
+        let place = committed_at.unwrap_or_default();
+        let content = definition.attachment.as_deref().filter(|_| committed_at.is_some());
         let databases = match (content, committing) {
             (None, _) => None,
             (Some(_), Some(committing)) => Some(Arc::new(committing.installed(partition))),
@@ -456,7 +478,7 @@ impl GridState {
             }
         };
         if let (Some(databases), Some(content)) = (databases, content) {
-            let changed = change_to(databases, Some(*transaction), partition, shared);
+            let changed = change_to(databases, (Some(*transaction), place), partition, shared);
             self.renew_ticks();
             if self.keeps_catalogs() {
                 let last_tick = self.last_tick();
@@ -477,6 +499,7 @@ impl GridState {
                     tables: tables.clone(),
                 });
                 self.catalogs.untold.extend(untold);
+                self.catalogs.held.store(true, Ordering::Release);
             }
         }
         leave(&mut partition.database, &partition.databases, definition);
@@ -492,10 +515,12 @@ impl GridState {
     }
 }
 
-/// Makes these the databases of the node, as the transaction has that has ended; gives the tables that have changed.
+/// Makes these the databases of the node, as the transaction has them that has ended, and committed at `place`; or as the keeper has told of them:
+/// then whoever knows them has begun above `place`, and nobody can tell for whom storage that they do not have is still right. Gives the tables
+/// that have changed.
 fn change_to(
     databases: Arc<Databases>,
-    ended: Option<TransactionId>,
+    (ended, place): (Option<TransactionId>, Timestamp),
     partition: &mut Partition,
     shared: &Shared,
 ) -> BTreeSet<TableId> {
@@ -505,7 +530,7 @@ fn change_to(
     for new in after.difference(&before) {
         // A branch that is about to commit may have made it.
         partition.database.create_table(*new);
-        partition.database.publish_table(*new);
+        partition.database.publish_table_above(*new, place);
         shared.stored.lock().insert(*new);
     }
     let lengthened = in_change(ended, partition);
@@ -516,6 +541,10 @@ fn change_to(
     }
     partition.next_storage_id = partition.next_storage_id.max(databases.next_id());
     partition.set_databases(databases);
+    let replaced_at = ended.map_or(Timestamp::ZERO, |_| place);
+    for gone in before.difference(&after) {
+        partition.database.note_replaced(*gone, replaced_at);
+    }
     partition.drop_storage(before.difference(&after).copied());
     changed
 }

@@ -226,6 +226,7 @@ impl Operation {
                 Answer::Settled
             }
             Operation::Close { tables } => {
+                database.define(transaction);
                 database.close_tables(transaction, tables)?;
                 // Rule P-13: what it has waited for may stand above its begin tick, and nothing else keeps it from committing there.
                 database.catch_up(transaction)?;

@@ -164,7 +164,7 @@ fn what_is_laid_is_durable_before_the_branch_is_prepared() {
     assert!(
         ended
             .iter()
-            .all(|ended| ended.is_committed && ended.definition.created == [MADE])
+            .all(|ended| ended.committed_at.is_some() && ended.definition.created == [MADE])
     );
 }
 
@@ -180,7 +180,7 @@ fn a_branch_whose_rows_do_not_become_durable_is_given_up_and_its_number_is_not_u
     }
     assert!(!branch.disk.noted().contains(&"prepare"));
     for ended in branch.database.take_ended_definitions() {
-        assert!(!ended.is_committed);
+        assert!(!ended.committed_at.is_some());
         ended
             .definition
             .created

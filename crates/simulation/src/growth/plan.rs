@@ -70,7 +70,7 @@ pub struct GrowthPlan {
 }
 
 /// Tables of which every node may have a copy.
-const COPIED: [Table; 2] = [Table::Plain, Table::Member];
+const COPIED: [Table; 3] = [Table::Plain, Table::Member, Table::Board];
 
 impl GrowthPlan {
     /// The plan of a seed.
@@ -87,6 +87,10 @@ impl GrowthPlan {
         let mut how = Random::derived(seed, &[33]);
         let is_pipeline = how.uniform(0, 1) == 0;
         let copied = COPIED.get(how.uniform(0, 3) as usize).copied();
+        let mut workloads: Vec<Workload> = workloads;
+        if how.uniform(0, 2) == 0 {
+            workloads.push(Workload::Refill);
+        }
         GrowthPlan {
             seed,
             nodes: random.uniform(2, 3) as u32,

@@ -169,7 +169,8 @@ impl SeedArguments {
 }
 
 fn named_workload(name: &str) -> Option<Workload> {
-    Workload::ALL.into_iter().find(|workload| workload.name() == name)
+    let mut known = Workload::ALL.into_iter().chain([Workload::Refill]);
+    known.find(|workload| workload.name() == name)
 }
 
 /// What many seeds came to.

@@ -1,5 +1,6 @@
 //! What a workload may ask: the same programs run over SQL sessions and over operations of a grid.
 
+use super::tables::Keys;
 use crate::history::{Key, Table};
 use rubato_workload::Random;
 
@@ -98,6 +99,11 @@ pub trait Statements {
 
     /// Deletes a row.
     fn delete(&mut self, key: Key) -> Result<(), Self::Stop>;
+
+    /// Replaces the rows of a table, which has these and no others, by new ones with this number.
+    fn refill(&mut self, keys: Keys, number: i64) -> Result<(), Self::Stop> {
+        keys.all().try_for_each(|key| self.set(key, number))
+    }
 
     /// Additions in one request: a block that comes whole.
     fn script(&mut self, additions: &[(Key, i64)]) -> Result<Ending, Self::Stop>;

@@ -9,7 +9,7 @@ pub use conversation::{Ending, Statements};
 pub use tables::{contents, schema, schema_of};
 
 pub(crate) use tables::COUNTERS;
-use tables::{ACCOUNT_BALANCE, ACCOUNTS, GROUPS, LIST_FIRST, LISTS, MEMBERS, REGISTER_FIRST, REGISTERS, STOCK};
+use tables::{ACCOUNT_BALANCE, ACCOUNTS, BOARD, GROUPS, LIST_FIRST, LISTS, MEMBERS, REGISTER_FIRST, REGISTERS, STOCK};
 
 /// A workload over the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,10 +36,12 @@ pub enum Workload {
     Savepoints,
     /// Any statements in any order.
     Anything,
+    /// A table is emptied and filled anew in one transaction, and read. Over SQL only.
+    Refill,
 }
 
 impl Workload {
-    /// All of them.
+    /// All that change rows and no definitions.
     pub const ALL: [Workload; 11] = [
         Workload::Bank,
         Workload::Register,
@@ -68,6 +70,7 @@ impl Workload {
             Workload::Escrow => "escrow",
             Workload::Savepoints => "savepoints",
             Workload::Anything => "anything",
+            Workload::Refill => "refill",
         }
     }
 
@@ -88,6 +91,7 @@ impl Workload {
             Workload::Escrow => escrow(talk),
             Workload::Savepoints => savepoints(talk),
             Workload::Anything => anything(talk),
+            Workload::Refill => refill(talk),
         }
     }
 }
@@ -395,5 +399,50 @@ fn anything<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
         talk.roll_back()
     } else {
         talk.commit()
+    }
+}
+
+fn refill<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
+    match talk.random().uniform(0, 9) {
+        0..=2 => {
+            talk.begin(false)?;
+            if talk.chance(30) {
+                let counter = COUNTERS.draw(talk);
+                talk.add(counter, 1)?;
+            }
+            talk.refill(BOARD, talk.number())?;
+            talk.think()?;
+            talk.commit()
+        }
+        3 => {
+            let key = BOARD.draw(talk);
+            talk.alone()?;
+            talk.add(key, 1)?;
+            talk.done()
+        }
+        4 | 5 => {
+            talk.begin(false)?;
+            let counter = COUNTERS.draw(talk);
+            talk.read_number(counter, false)?;
+            talk.think()?;
+            talk.total(BOARD.table, BOARD.first, BOARD.last())?;
+            talk.commit()
+        }
+        6 => {
+            let key = BOARD.draw(talk);
+            talk.alone()?;
+            talk.read_number(key, false)?;
+            talk.done()
+        }
+        7 => {
+            talk.alone()?;
+            talk.total(BOARD.table, BOARD.first, BOARD.last())?;
+            talk.done()
+        }
+        _ => {
+            talk.alone()?;
+            talk.range(BOARD.table, BOARD.first, BOARD.last())?;
+            talk.done()
+        }
     }
 }

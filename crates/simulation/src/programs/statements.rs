@@ -1,6 +1,7 @@
 //! Statements of workloads: each asks the node in SQL and writes down what it was told.
 
 use super::conversation::{Ending, Statements};
+use super::tables::Keys;
 use crate::answer::Answer;
 use crate::history::{Change, Key, Row, Step, Table};
 use crate::talk::{Question, Stop, Talk};
@@ -228,6 +229,24 @@ impl Statements for Talk<'_> {
         let answer = self.sql(format!("delete from {} where id = {}", key.0.name(), key.1))?;
         self.steps
             .push(Step::Change(key, Change::Delete, row_count(answer) == 1));
+        Ok(())
+    }
+
+    fn refill(&mut self, keys: Keys, number: i64) -> Result<(), Stop> {
+        let table = keys.table.name();
+        self.sql(format!("truncate {table}"))?;
+        let rows = format!(
+            "select g, 0, {number}, '' from generate_series({}, {}) g",
+            keys.first,
+            keys.last()
+        );
+        let answer = self.sql(format!("insert into {table} {rows}"))?;
+        if row_count(answer) != keys.count as u64 {
+            return Err(absurd("not all rows were new", answer));
+        }
+        // To whoever reads it, that is as if each row were set.
+        self.steps
+            .extend(keys.all().map(|key| Step::Change(key, Change::Set(number), true)));
         Ok(())
     }
 

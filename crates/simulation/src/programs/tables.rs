@@ -32,7 +32,8 @@ impl Keys {
         (self.table, self.first + (not.1 - self.first + steps) % self.count)
     }
 
-    fn all(self) -> impl Iterator<Item = Key> {
+    /// All of them.
+    pub fn all(self) -> impl Iterator<Item = Key> {
         (self.first..=self.last()).map(move |id| (self.table, id))
     }
 }
@@ -59,6 +60,8 @@ pub const COUNTERS: Keys = keys(Table::Plain, 400, 2);
 pub const STOCK: Keys = keys(Table::Bounded, 0, 3);
 /// Rows that come and go.
 pub const MEMBERS: Keys = keys(Table::Member, 0, 16);
+/// Rows that are replaced all at once.
+pub const BOARD: Keys = keys(Table::Board, 0, 8);
 /// Groups of members.
 pub const GROUPS: i64 = 3;
 
@@ -77,6 +80,7 @@ pub fn contents() -> Contents {
     put(LISTS, 0);
     put(COUNTERS, 0);
     put(STOCK, 12);
+    put(BOARD, 0);
     contents
 }
 

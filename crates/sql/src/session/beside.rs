@@ -4,6 +4,7 @@ use super::running::Part;
 use super::schema::{SchemaChanging, have_to_itself};
 use super::{Session, SessionContext};
 use crate::catalog::{Catalog, RelationName};
+use crate::databases::storage_of_table;
 use crate::executor::{BesideWriters, ExecutionContext, SchemaRun, read_beside_writers};
 use crate::partition::Partition;
 use crate::schema_change::StorageWork;
@@ -186,8 +187,8 @@ impl Session {
     }
 }
 
-/// The storage of tables' rows.
+/// The storage of tables' rows and of their indexes.
 pub(super) fn storage_of_tables(tables: &[RelationName], catalog: &Catalog) -> Vec<TableId> {
     let tables = tables.iter().filter_map(|name| catalog.tables.get(name));
-    tables.map(|table| table.id).collect()
+    tables.flat_map(|table| storage_of_table(table)).collect()
 }

@@ -3,6 +3,7 @@
 use super::schema::{attachment_of, check_changes_here};
 use super::{Session, block::OpenTransaction};
 use crate::catalog::{Catalog, RelationName};
+use crate::databases::storage_of_table;
 use crate::far::FarRows;
 use crate::partition::{Attachment, Committing, Partition};
 use rubato_base::{Error, NodeId, Result, TableId};
@@ -134,9 +135,11 @@ fn closing_of(
     };
     let known = tables.iter().filter_map(|name| before.tables.get(name));
     for table in known.filter(|table| !transaction.created_storage.contains(&table.id)) {
-        let nodes = far.whereabouts().holders(table.id);
-        for node in nodes.into_iter().flatten() {
-            closing.entry(node).or_default().push(table.id);
+        for storage in storage_of_table(table) {
+            let nodes = far.whereabouts().holders(storage);
+            for node in nodes.into_iter().flatten() {
+                closing.entry(node).or_default().push(storage);
+            }
         }
     }
     closing

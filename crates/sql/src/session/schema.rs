@@ -11,7 +11,7 @@ use super::environment::handed_over;
 use super::execute::is_current;
 use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
-use crate::catalog::{Catalog, RelationName, Table};
+use crate::catalog::{Catalog, RelationName, Spread, Table};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
 use crate::executor::{Cursor, SchemaRun, storage_of_rows};
@@ -198,6 +198,10 @@ impl Session {
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
         let tables = changed_tables(&before, &applied.catalog);
+        // Nobody else reads what is the session's own.
+        if tables.is_empty() || tables.iter().any(|name| !name.schema.is_temporary()) {
+            partition.database.define(id);
+        }
         let own = (self.identity.database_id, &before);
         // Who reads beside writers begins anew again and again: in a grid each time would need a tick.
         let read_beside = match partition.grid {
@@ -574,12 +578,16 @@ fn spread_tables(before: &Catalog, after: &mut Catalog, members: &[NodeId]) {
     }
     let turns = super::moves::turns_of_others(before, members).unwrap_or_default();
     for table in after.tables.values_mut() {
-        let is_unlaid = table.spread.as_ref().is_some_and(|spread| spread.nodes.is_empty());
-        if is_unlaid && !before.table_names.contains_key(&table.id) {
-            let own = Arc::make_mut(table);
-            if let Some(spread) = &mut own.spread {
+        let is_new = |spread: &&Spread| spread.nodes.is_empty() || spread.is_moving();
+        if table.spread.as_ref().filter(is_new).is_none() || before.table_names.contains_key(&table.id) {
+            continue;
+        }
+        if let Some(spread) = &mut Arc::make_mut(table).spread {
+            if spread.nodes.is_empty() {
                 (spread.nodes, spread.turns) = (members.to_vec(), turns.clone());
             }
+            // All of its rows are made where they come to be: the move has ended.
+            (spread.former, spread.takes_new) = (Vec::new(), false);
         }
     }
 }

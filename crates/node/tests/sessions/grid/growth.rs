@@ -601,25 +601,74 @@ fn nodes_that_start_while_the_keeper_is_down_serve_what_they_have() {
     }
 }
 
+/// What lays all rows anew ends the move: they come to lie where the table was to.
 #[test]
-fn a_table_that_moves_is_laid_anew_on_its_way() {
+fn a_table_that_moves_and_is_laid_anew_has_moved() {
+    for (ways, anew, tags) in [
+        (1, "ALTER TABLE accounts ALTER kind TYPE bigint", &["C ALTER TABLE"][..]),
+        (4, "ALTER TABLE accounts ALTER kind TYPE numeric", &["C ALTER TABLE"]),
+        (
+            2,
+            "BEGIN; CREATE TABLE kept AS SELECT * FROM accounts; TRUNCATE accounts; INSERT INTO accounts SELECT * FROM kept; COMMIT",
+            &[
+                "C BEGIN",
+                "C SELECT 60",
+                "C TRUNCATE TABLE",
+                "C INSERT 0 60",
+                "C COMMIT",
+            ],
+        ),
+        (
+            5,
+            "BEGIN; CREATE TEMP TABLE kept AS SELECT * FROM accounts; TRUNCATE accounts; INSERT INTO accounts SELECT * FROM kept; COMMIT",
+            &[
+                "C BEGIN",
+                "C SELECT 60",
+                "C TRUNCATE TABLE",
+                "C INSERT 0 60",
+                "C COMMIT",
+            ],
+        ),
+    ] {
+        let mut sites = made();
+        sites.join();
+        for _ in 0..ways {
+            sites.step(1, "accounts", "0,1,2", &mut |_| {});
+        }
+        let state = sites.state("accounts");
+        assert!(state.starts_with("D 0,1,2|") && !state.ends_with("rests"), "{state}");
+        let told = sites.ask(ways % 3, anew);
+        assert_eq!(told[..told.len() - 1], *tags, "{anew}: {told:?}");
+        assert_eq!(sites.state("accounts"), "D 0,1,2|rests", "{anew}");
+        is_whole(&mut sites, 60);
+        let shares = sites.rows("accounts");
+        assert!(
+            shares.iter().sum::<usize>() == 60 && shares.iter().all(|rows| *rows > 0),
+            "{anew}: {shares:?}"
+        );
+    }
+}
+
+/// Who fills a table anew again and again does not hold up its way.
+#[test]
+fn a_node_is_drained_beside_those_who_refill_a_table() {
     let mut sites = made();
     sites.join();
-    let mut steps = 0;
-    sites.move_to("accounts", "0,1,2", &mut |sites| {
-        steps += 1;
-        if steps <= 5 {
-            let kind = ["bigint", "int", "numeric"][steps % 3];
-            let told = sites.ask(steps % 3, &format!("ALTER TABLE accounts ALTER kind TYPE {kind}"));
-            assert_eq!(told[0], "C ALTER TABLE", "{told:?}");
-            is_whole(sites, 60);
-        }
-    });
-    assert!(steps > 5, "{steps}");
-    is_whole(&mut sites, 60);
-    let shares = sites.rows("accounts");
-    assert!(
-        shares.iter().sum::<usize>() == 60 && shares.iter().all(|rows| *rows > 0),
-        "{shares:?}"
+    let filled = sites.ask(
+        1,
+        "CREATE TABLE board (id int PRIMARY KEY, v int); INSERT INTO board SELECT g, 0 FROM generate_series(1, 30) g",
     );
+    assert!(filled.contains(&"C INSERT 0 30".to_owned()), "{filled:?}");
+    let mut round = 0;
+    sites.move_to("board", "1,2", &mut |sites| {
+        round += 1;
+        let refill =
+            format!("BEGIN; TRUNCATE board; INSERT INTO board SELECT g, {round} FROM generate_series(1, 30) g; COMMIT");
+        let told = sites.ask(round % 3, &refill);
+        assert!(told.contains(&"C COMMIT".to_owned()), "{told:?}");
+        let seen = sites.row((round + 1) % 3, "SELECT count(*), min(v), max(v) FROM board");
+        assert_eq!(seen, format!("D 30|{round}|{round}"));
+    });
+    assert!(round < 20, "{round}");
+    assert_eq!(sites.rows("board")[0], 0);
 }

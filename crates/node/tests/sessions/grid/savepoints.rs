@@ -147,3 +147,74 @@ fn a_block_at_the_keeper_goes_back_from_what_has_failed_in_it() {
         }
     }
 }
+
+/// The failures that a block has gone back from before it comes to need the keeper.
+const FAILURES: [(&str, &str); 4] = [
+    ("SELECT 1 / (v - 10) FROM stock WHERE id = 1", "22012"),
+    ("INSERT INTO stock VALUES (1, 1)", "23505"),
+    ("SELECT * FROM nosuch", "42P01"),
+    ("SELECT nosuch FROM orders", "42703"),
+];
+
+/// A block that has begun at the client's own node, with a failure that it has gone back from, as a text or prepared.
+fn gone_back(sites: &mut [Site; 2], (failing, code): (&str, &str), is_prepared: bool) {
+    assert!(fine(&ask_at(
+        1,
+        sites,
+        "BEGIN; SELECT count(*) FROM stock; SAVEPOINT a"
+    )));
+    let told = match is_prepared {
+        true => prepared(sites, failing, Vec::new()),
+        false => ask_at(1, sites, failing),
+    };
+    assert!(
+        told.iter().any(|line| line.starts_with(&format!("E {code}"))),
+        "{failing}: {told:?}"
+    );
+    assert_eq!(ask_at(1, sites, "ROLLBACK TO a"), ["C ROLLBACK", "Z T"]);
+    assert!(fine(&ask_at(1, sites, "UPDATE stock SET v = v - 1 WHERE id = 2")));
+}
+
+/// Rule B-2: what has failed fails there as well, and nothing of it is told again.
+#[test]
+fn a_block_that_has_gone_back_from_a_failure_moves() {
+    for failure in FAILURES {
+        for is_prepared in [false, true] {
+            let mut sites = made();
+            gone_back(&mut sites, failure, is_prepared);
+            let told = ask_at(1, &mut sites, "CREATE TABLE other AS SELECT v FROM stock WHERE id = 2");
+            assert_eq!(told, ["C SELECT 1", "Z T"], "{failure:?} {is_prepared}");
+            // What fails there goes back there.
+            assert!(ask_at(1, &mut sites, "INSERT INTO stock VALUES (1, 1)")[0].starts_with("E 23505"));
+            let back = ask_at(1, &mut sites, "ROLLBACK TO a; SELECT sum(v) FROM stock");
+            assert_eq!(back[2], "D 100", "{failure:?}: {back:?}");
+            assert!(fine(&ask_at(1, &mut sites, "UPDATE stock SET v = v - 2 WHERE id = 3")));
+            assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+            assert_eq!(ask_at(0, &mut sites, "SELECT sum(v) FROM stock")[1], "D 98");
+        }
+    }
+}
+
+/// Rule B-2: where it would not fail any more, the client has been told what is not so.
+#[test]
+fn a_block_does_not_move_where_what_has_failed_in_it_would_not_fail() {
+    let mended = [
+        "UPDATE stock SET v = 9 WHERE id = 1",
+        "CREATE TABLE nosuch (id int)",
+        "ALTER TABLE orders ADD nosuch int",
+    ];
+    // (Who was told that a key is taken has a place there: nobody takes it away.)
+    let failures = FAILURES.into_iter().filter(|(_, code)| *code != "23505");
+    for (failure, mend) in failures.zip(mended) {
+        for is_prepared in [false, true] {
+            let mut sites = made();
+            gone_back(&mut sites, failure, is_prepared);
+            let told = ask_at(0, &mut sites, mend);
+            assert!(told.len() > 1 && fine(&told), "{mend}: {told:?}");
+            let told = ask_at(1, &mut sites, "CREATE TABLE other (id int)");
+            assert!(told[0].starts_with("E 40001"), "{failure:?} {is_prepared}: {told:?}");
+            assert_eq!(ask_at(1, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+            assert_eq!(ask_at(0, &mut sites, "SELECT v FROM stock WHERE id = 2")[1], "D 10");
+        }
+    }
+}

@@ -180,7 +180,7 @@ fn a_branch_whose_rows_do_not_become_durable_is_given_up_and_its_number_is_not_u
     }
     assert!(!branch.disk.noted().contains(&"prepare"));
     for ended in branch.database.take_ended_definitions() {
-        assert!(!ended.committed_at.is_some());
+        assert!(ended.committed_at.is_none());
         ended
             .definition
             .created

@@ -44,6 +44,14 @@ pub const NOT_IN_A_MODEL: &[(Rule, &str)] = &[
         Rule::A1,
         "what was read through others is checked wherever its reader comes to stand (rule V-1), and refused there at the latest",
     ),
+    (
+        Rule::R7,
+        "no definition is changed here; crates/protocol/tests/lifetime.rs has storage that is made and replaced",
+    ),
+    (
+        Rule::C8,
+        "no definition is changed here; crates/embedded/tests/retry.rs has a reader that begins before the change commits",
+    ),
     (Rule::V3, "in a grid every version is kept that anybody may ask for"),
     (
         Rule::C5,

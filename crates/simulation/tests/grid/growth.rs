@@ -2,6 +2,7 @@
 
 use rubato_simulation::growth::GrowthPlan;
 use rubato_simulation::growth::plan::GrowthTrouble;
+use rubato_simulation::programs::Workload;
 use rubato_simulation::seeds;
 use rubato_simulation::trace::Coverage;
 use std::time::{Duration, Instant};
@@ -91,6 +92,19 @@ fn seeds_of_grids_that_change_and_found_something_pass() {
         println!("{seed}: {what}");
         passes(&without_failures(seed), &mut Coverage::default());
         passes(&GrowthPlan::of(seed), &mut Coverage::default());
+    }
+}
+
+/// Seeds in which readers of a table that others empty and fill again found no rows, or a part of a commit (decision 0055), and one in which a
+/// node panicked at its start.
+#[test]
+fn who_reads_a_table_that_others_refill_sees_one_moment() {
+    for seed in [70_067, 70_090, 70_092, 70_135, 70_167, 70_201] {
+        let plan = GrowthPlan {
+            workloads: vec![Workload::Refill],
+            ..GrowthPlan::of(seed)
+        };
+        passes(&plan, &mut Coverage::default());
     }
 }
 

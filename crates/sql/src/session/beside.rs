@@ -173,6 +173,7 @@ impl Session {
             id,
             partition,
         )?;
+        partition.database.define(id);
         partition.database.catch_up(id)?;
         beside.standing = Standing::Alone;
         Ok(())

@@ -60,6 +60,8 @@ pub struct FormulaDatabase {
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
     /// Storage that is there for those who began before, and no table's any more.
     pub(crate) replaced: BTreeMap<TableId, Timestamp>,
+    /// No storage is newer than this.
+    pub(crate) last_made_at: Timestamp,
     /// Tables that one transaction has to itself for writing.
     pub(crate) closed: BTreeMap<TableId, TransactionId>,
     /// Storage that was dropped before it was anybody's but its creator's: the store may have rows of it, until it drops them.
@@ -104,6 +106,7 @@ impl FormulaDatabase {
             in_grid: false,
             definitions_changed: BTreeMap::new(),
             replaced: BTreeMap::new(),
+            last_made_at: Timestamp::ZERO,
             closed: BTreeMap::new(),
             laid_in_vain: BTreeSet::new(),
             ended_definitions: Vec::new(),

@@ -124,6 +124,7 @@ impl FormulaDatabase {
     pub fn publish_table_above(&mut self, table: TableId, bound: Timestamp) {
         if let Ok(held) = table_of(&mut self.tables, table) {
             (held.private, held.made_at) = (None, held.made_at.max(bound));
+            self.last_made_at = self.last_made_at.max(bound);
         }
     }
 

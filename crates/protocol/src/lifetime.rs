@@ -37,6 +37,10 @@ impl FormulaDatabase {
     /// Errors: [`Stop::Abort`] if it is too old or too new; begun anew, it finds the table as it is.
     pub(crate) fn active_on(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
         let ts = self.active(transaction)?.ts;
+        // So it is nearly always.
+        if ts >= self.last_made_at && self.replaced.is_empty() {
+            return Ok(());
+        }
         let is_newer = self.tables.get(table).is_some_and(|held| held.made_at > ts);
         let is_over = || self.replaced.get(&table).is_some_and(|replaced_at| *replaced_at <= ts);
         match (is_newer || is_over()) && is_kept(Rule::R7) {
@@ -50,6 +54,9 @@ impl FormulaDatabase {
 
     /// Waits for a prepared branch that may replace the storage at or below the transaction's snapshot (rule R-7).
     pub(crate) fn settled_storage(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
+        if self.closed.is_empty() {
+            return Ok(());
+        }
         let ts = self.snapshot(transaction).unwrap_or_default();
         match self.replacing(transaction, table, ts) {
             Some(owner) => self.wait(transaction, owner, table, WaitReason::Prepared),
@@ -80,6 +87,7 @@ impl FormulaDatabase {
         for table in definition.map_or(&[][..], |definition| &definition.created) {
             if let Some(held) = self.tables.get_mut(*table) {
                 held.made_at = place;
+                self.last_made_at = self.last_made_at.max(place);
             }
         }
     }

@@ -146,6 +146,7 @@ impl FormulaDatabase {
             in_grid: self.in_grid,
             definitions_changed: self.definitions_changed.clone(),
             replaced: self.replaced.clone(),
+            last_made_at: self.last_made_at,
             closed: self.closed.clone(),
             laid_in_vain: self.laid_in_vain.clone(),
             ended_definitions: self.ended_definitions.clone(),

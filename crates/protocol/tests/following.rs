@@ -1,46 +1,19 @@
 //! Who has read through the formulas of others falls with them, and is told so before anything else.
 
-use rubato_base::{ColumnSet, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, TransactionId, Value};
-use rubato_protocol::{
-    BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Insertion, OnBusy, OrderedRead, Policies, QueuePolicy,
-    RowSource, Stop, StoredRow,
-};
-use std::ops::Bound;
+mod doubles;
+
+use doubles::{CountingLog, Empty, options};
+use rubato_base::{ColumnSet, Key, Row, TableId, Timestamp, TransactionId, Value};
+use rubato_protocol::{FormulaDatabase, Insertion, OnBusy, OrderedRead, Policies, QueuePolicy, Stop};
 
 const TABLE: TableId = TableId(1);
-
-/// A store without rows.
-struct Empty;
-
-impl RowSource for Empty {
-    fn get(&self, _: TableId, _: &[u8]) -> Result<Option<StoredRow>> {
-        Ok(None)
-    }
-
-    fn scan(&self, _: TableId, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool, _: usize) -> Result<Vec<(Key, StoredRow)>> {
-        Ok(Vec::new())
-    }
-}
-
-/// A log that keeps nothing.
-struct NoLog(u64);
-
-impl CommitLog for NoLog {
-    fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
-        self.0 += 1;
-        Ok(Lsn(self.0))
-    }
-}
 
 fn key(id: i32) -> Key {
     Key::of(&[Value::Int4(id)])
 }
 
 fn begin(database: &mut FormulaDatabase) -> TransactionId {
-    database.begin(BeginOptions {
-        session: SessionId(1),
-        read_only: false,
-    })
+    database.begin(options())
 }
 
 fn read_to_write(database: &mut FormulaDatabase, transaction: TransactionId, id: i32) -> Option<Row> {
@@ -61,7 +34,7 @@ fn who_has_read_through_what_is_rolled_back_is_refused_whatever_he_asks_next() {
     };
     let mut database = FormulaDatabase::new(Box::new(Empty), policies, Timestamp::ZERO);
     database.create_table(TABLE);
-    let mut log = NoLog(0);
+    let mut log = CountingLog(0);
     let loader = begin(&mut database);
     for id in [1, 2] {
         let row = Row::from_values(&[Value::Int4(id)]);

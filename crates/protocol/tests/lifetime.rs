@@ -1,54 +1,14 @@
 //! Storage that a schema change has made, or replaced, among snapshots older and newer than it.
 
-use rubato_base::{
-    ColumnSet, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, TransactionId, Value,
-};
-use rubato_protocol::{
-    BeginOptions, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Insertion, Outcome, Policies,
-    PrepareRecord, RowSource, Stop, StoredRow,
-};
-use std::ops::Bound;
+mod doubles;
+
+use doubles::{CountingLog, Empty, options};
+use rubato_base::{ColumnSet, GlobalId, Key, NodeId, Row, TableId, Timestamp, TransactionId, Value};
+use rubato_protocol::{FormulaDatabase, Insertion, Outcome, Policies, Stop};
 
 const OLD: TableId = TableId(1);
 const NEW: TableId = TableId(2);
 const COUNTER: TableId = TableId(3);
-
-/// A store without rows.
-struct Empty;
-
-impl RowSource for Empty {
-    fn get(&self, _: TableId, _: &[u8]) -> Result<Option<StoredRow>> {
-        Ok(None)
-    }
-
-    fn scan(&self, _: TableId, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool, _: usize) -> Result<Vec<(Key, StoredRow)>> {
-        Ok(Vec::new())
-    }
-}
-
-/// A log that keeps nothing.
-struct NoLog(u64);
-
-impl NoLog {
-    fn next(&mut self) -> Result<Lsn> {
-        self.0 += 1;
-        Ok(Lsn(self.0))
-    }
-}
-
-impl CommitLog for NoLog {
-    fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
-        self.next()
-    }
-
-    fn append_prepare(&mut self, _: &PrepareRecord<'_>) -> Result<Lsn> {
-        self.next()
-    }
-
-    fn append_decision(&mut self, _: &DecisionRecord<'_>) -> Result<Lsn> {
-        self.next()
-    }
-}
 
 fn key() -> Key {
     Key::of(&[Value::Int4(1)])
@@ -58,15 +18,8 @@ fn row() -> Row {
     Row::from_values(&[Value::Int4(7)])
 }
 
-fn options() -> BeginOptions {
-    BeginOptions {
-        session: SessionId(1),
-        read_only: false,
-    }
-}
-
 /// A database with one row in the old storage, and one in the table beside it.
-fn filled(log: &mut NoLog) -> FormulaDatabase {
+fn filled(log: &mut CountingLog) -> FormulaDatabase {
     let mut database = FormulaDatabase::new(Box::new(Empty), Policies::default(), Timestamp::ZERO);
     let loader = database.begin(options());
     for table in [OLD, COUNTER] {
@@ -89,7 +42,7 @@ fn is_refused(read: Outcome<bool>) -> bool {
 /// Rule R-7, of a change that has committed here.
 #[test]
 fn storage_is_read_from_the_commit_that_made_it_to_the_one_that_replaced_it() {
-    let mut log = NoLog(0);
+    let mut log = CountingLog(0);
     let mut database = filled(&mut log);
     let before = database.begin(options());
     let change = database.begin(options());
@@ -115,7 +68,7 @@ fn storage_is_read_from_the_commit_that_made_it_to_the_one_that_replaced_it() {
 /// Rule R-7, of one that is prepared: whether it comes to stand below a newer snapshot is not known.
 #[test]
 fn who_reads_what_a_prepared_change_may_replace_below_waits_for_its_outcome() {
-    let mut log = NoLog(0);
+    let mut log = CountingLog(0);
     for commits in [true, false] {
         let mut database = filled(&mut log);
         let tick = database.clock().next_tick();

@@ -1,45 +1,19 @@
 //! What a client was told stays true when it goes back to a savepoint.
 
-use rubato_base::{ColumnSet, Key, Lsn, Result, Row, SessionId, TableId, TransactionId, Value};
-use rubato_protocol::{
-    BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Insertion, Policies, RowSource, Stop, StoredRow,
-};
-use std::ops::Bound;
+mod doubles;
+
+use doubles::{CountingLog, Empty, options};
+use rubato_base::{ColumnSet, Key, Row, TableId, TransactionId, Value};
+use rubato_protocol::{FormulaDatabase, Insertion, Policies, Stop};
 
 const TABLE: TableId = TableId(1);
-
-/// A store without rows.
-struct Empty;
-
-impl RowSource for Empty {
-    fn get(&self, _: TableId, _: &[u8]) -> Result<Option<StoredRow>> {
-        Ok(None)
-    }
-
-    fn scan(&self, _: TableId, _: Bound<&[u8]>, _: Bound<&[u8]>, _: bool, _: usize) -> Result<Vec<(Key, StoredRow)>> {
-        Ok(Vec::new())
-    }
-}
-
-/// A log that counts its records.
-struct CountingLog(u64);
-
-impl CommitLog for CountingLog {
-    fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
-        self.0 += 1;
-        Ok(Lsn(self.0))
-    }
-}
 
 fn key(id: i32) -> Key {
     Key::of(&[Value::Int4(id)])
 }
 
 fn begin(database: &mut FormulaDatabase) -> TransactionId {
-    database.begin(BeginOptions {
-        session: SessionId(1),
-        read_only: false,
-    })
+    database.begin(options())
 }
 
 fn insert(database: &mut FormulaDatabase, transaction: TransactionId, id: i32) {

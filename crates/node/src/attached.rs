@@ -3,7 +3,7 @@
 use crate::checkpoint::with_attached;
 use rubato_base::{Result, TableId};
 use rubato_protocol::{Definition, FormulaDatabase};
-use rubato_sql::catalog::Table;
+use rubato_sql::catalog::{self, Table};
 use rubato_sql::databases::{DatabaseFacts, Databases};
 use rubato_sql::partition::{Attachment, Derived};
 use std::collections::BTreeSet;
@@ -50,6 +50,13 @@ pub(crate) fn changed_tables(before: &Databases, after: &Databases) -> BTreeSet<
     let before: BTreeSet<_> = tables(before).map(version).collect();
     let after: BTreeSet<_> = tables(after).map(version).collect();
     before.symmetric_difference(&after).map(|(table, _)| *table).collect()
+}
+
+/// The storage of tables that are read otherwise in the second, with that of their indexes.
+pub(crate) fn redefined_storage(before: &Databases, after: &Databases) -> Vec<TableId> {
+    let own = after.iter();
+    own.flat_map(|database| catalog::redefined_storage(before.catalog(database.facts.id), &database.catalog))
+        .collect()
 }
 
 /// What a branch with these catalogs attached does to definitions, as a node that recovers knows it.

@@ -484,7 +484,10 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(false);
         };
-        if !t.ranges.is_empty() || self.has_withdrawn(t) || self.replaced_read(t, Timestamp::MAX).is_some() {
+        let is_changed = self
+            .replaced_read(t, Timestamp::MAX)
+            .or_else(|| self.redefined_read(t, Timestamp::MAX));
+        if !t.ranges.is_empty() || self.has_withdrawn(t) || is_changed.is_some() {
             return Ok(false);
         }
         for read in &t.reads {

@@ -8,6 +8,7 @@ use crate::item::Item;
 use crate::live::LiveSnapshots;
 use crate::owners::Lost;
 use crate::read::note_read;
+use crate::redefined::Redefinitions;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::{AbortReason, Statistics};
 use crate::table::{Slot, Table};
@@ -58,6 +59,8 @@ pub struct FormulaDatabase {
     pub(crate) in_grid: bool,
     /// Until when transactions began that may know a table as it was before its definition changed.
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
+    /// Tables that are read under other names since, or with other columns.
+    pub(crate) redefined: Redefinitions,
     /// Storage that is there for those who began before, and no table's any more.
     pub(crate) replaced: BTreeMap<TableId, Timestamp>,
     /// No storage is newer than this.
@@ -105,6 +108,7 @@ impl FormulaDatabase {
             branches: BTreeMap::new(),
             in_grid: false,
             definitions_changed: BTreeMap::new(),
+            redefined: Redefinitions::default(),
             replaced: BTreeMap::new(),
             last_made_at: Timestamp::ZERO,
             closed: BTreeMap::new(),
@@ -160,6 +164,7 @@ impl FormulaDatabase {
     /// Forgets a table's items. A live transaction that comes back to it is told that it is gone.
     pub fn drop_table(&mut self, table: TableId) {
         self.replaced.remove(&table);
+        self.redefined.forget(table);
         if let Some(gone) = self.tables.remove(table) {
             self.memory_bytes = self.memory_bytes.saturating_sub(gone.bytes());
             if gone.is_laid_down() {

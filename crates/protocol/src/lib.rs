@@ -35,6 +35,7 @@ mod owners;
 mod queue;
 mod read;
 mod recovery;
+mod redefined;
 mod rules;
 mod schema;
 mod segments;

@@ -36,10 +36,18 @@ impl FormulaDatabase {
     ///
     /// Errors: [`Stop::Abort`] if it is too old or too new; begun anew, it finds the table as it is.
     pub(crate) fn active_on(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
-        let ts = self.active(transaction)?.ts;
+        let t = self.active(transaction)?;
+        let (ts, began) = (t.ts, t.begun);
+        let knows_all = self.redefined.are_known_since(began);
         // So it is nearly always.
-        if ts >= self.last_made_at && self.replaced.is_empty() {
+        if ts >= self.last_made_at && self.replaced.is_empty() && knows_all {
             return Ok(());
+        }
+        if !knows_all && self.redefined.is_unknown(table, began) && is_kept(Rule::R8) {
+            return Err(Stop::Abort(Error::serialization(
+                "a table was changed by another transaction",
+                format!("storage {table}"),
+            )));
         }
         let is_newer = self.tables.get(table).is_some_and(|held| held.made_at > ts);
         let is_over = || self.replaced.get(&table).is_some_and(|replaced_at| *replaced_at <= ts);
@@ -76,7 +84,7 @@ impl FormulaDatabase {
         if self.closed.is_empty() {
             return None;
         }
-        let mut read = read_tables(t);
+        let mut read = t.read_tables();
         read.find_map(|table| Some((self.replacing(t.id, table, when)?, table)))
     }
 
@@ -111,11 +119,14 @@ impl FormulaDatabase {
             return None;
         }
         let is_replaced = |table: &TableId| self.replaced.get(table).is_some_and(|place| *place <= when);
-        read_tables(t).find(is_replaced)
+        t.read_tables().find(is_replaced)
     }
 }
 
-fn read_tables(t: &Transaction) -> impl Iterator<Item = TableId> + '_ {
-    let rows = t.reads.iter().map(|read| read.table);
-    rows.chain(t.ranges.iter().map(|range| range.table))
+impl Transaction {
+    /// The storage that it has read of, some of it several times.
+    pub(crate) fn read_tables(&self) -> impl Iterator<Item = TableId> + '_ {
+        let rows = self.reads.iter().map(|read| read.table);
+        rows.chain(self.ranges.iter().map(|range| range.table))
+    }
 }

@@ -248,7 +248,7 @@ impl FormulaDatabase {
         };
         if when > t.ts
             && is_kept(Rule::V2)
-            && let Some(table) = self.replaced_read(t, when)
+            && let Some(table) = self.replaced_read(t, when).or_else(|| self.redefined_read(t, when))
         {
             return Ok(Held::No(AbortReason::RangeChanged, (table, None)));
         }

@@ -65,6 +65,8 @@ rules! {
         "A read of all rows at once raises marks of the whole table, which count for each of its rows; what it need not read again is what nobody has changed."
     R7 "R-7" true "lifetime.rs"
         "Storage is read by snapshots from the commit on that has made it up to the one that has replaced it."
+    R8 "R-8" true "redefined.rs"
+        "Who may know a table as it was does not read it at or above the commit that has changed it, and what he has read of it does not count there."
     W1 "W-1" false "write.rs"
         "A formula is appended to the pending ones of its item: nothing is checked and nobody waits."
     W2 "W-2" true "write.rs"

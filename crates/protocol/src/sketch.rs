@@ -145,6 +145,7 @@ impl FormulaDatabase {
             branches: self.branches.clone(),
             in_grid: self.in_grid,
             definitions_changed: self.definitions_changed.clone(),
+            redefined: self.redefined.clone(),
             replaced: self.replaced.clone(),
             last_made_at: self.last_made_at,
             closed: self.closed.clone(),

@@ -107,3 +107,57 @@ fn who_reads_what_a_prepared_change_may_replace_below_waits_for_its_outcome() {
         }
     }
 }
+
+/// Rule R-8: a change that leaves the table its storage, and gives it another name, or other columns.
+#[test]
+fn who_may_know_a_table_as_it_was_does_not_read_it_behind_its_change() {
+    let mut log = CountingLog(0);
+    let mut database = filled(&mut log);
+    let rename = |database: &mut FormulaDatabase, log: &mut CountingLog, until: Timestamp| {
+        let change = database.begin(options());
+        database.define(change);
+        assert_eq!(database.insert(change, NEW, key(), row()), Ok(Insertion::Inserted));
+        database.commit(change, None, log).expect("commits");
+        database.note_redefined(OLD, database.newest_place(), until);
+    };
+    database.create_table(NEW);
+    // Here all who begin afterwards know it.
+    let before = database.begin(options());
+    assert_eq!(reads(&mut database, before, OLD), Ok(true));
+    rename(&mut database, &mut log, Timestamp::ZERO);
+    let behind = database.begin(options());
+    assert_eq!(reads(&mut database, behind, OLD), Ok(true));
+    assert_eq!(reads(&mut database, before, OLD), Ok(true), "he stands before it");
+    // He would stand behind it, where what he has read is said of another table.
+    assert_eq!(reads(&mut database, behind, COUNTER), Ok(true));
+    database.delete(before, COUNTER, key().as_bytes()).expect("placed");
+    let refused = database.commit(before, None, &mut log);
+    assert!(matches!(refused, Err(Stop::Abort(_))), "{refused:?}");
+}
+
+/// Rule R-8, of a change of which other nodes have not heard.
+#[test]
+fn who_may_not_have_heard_of_a_change_does_not_read_the_table_behind_it() {
+    let mut log = CountingLog(0);
+    let mut database = filled(&mut log);
+    let before = database.begin(options());
+    let change = database.begin(options());
+    database.define(change);
+    database.delete(change, COUNTER, key().as_bytes()).expect("placed");
+    database.commit(change, None, &mut log).expect("commits");
+    database.note_redefined(OLD, database.newest_place(), Timestamp::MAX);
+    let unknowing = database.begin(options());
+    let is_refused =
+        |read: Outcome<bool>| matches!(read, Err(Stop::Abort(error)) if error.to_string().contains("was changed"));
+    assert_eq!(reads(&mut database, before, OLD), Ok(true), "he stands before it");
+    assert!(is_refused(reads(&mut database, unknowing, OLD)));
+    assert_eq!(
+        reads(&mut database, unknowing, COUNTER),
+        Ok(false),
+        "that is another table"
+    );
+    database.settle_redefined(database.clock());
+    let knowing = database.begin(options());
+    assert_eq!(reads(&mut database, knowing, OLD), Ok(true));
+    assert!(is_refused(reads(&mut database, unknowing, OLD)));
+}

@@ -139,6 +139,9 @@ impl Plan {
             if Random::derived(seed, &[34]).uniform(0, 3) == 0 {
                 workloads.push(Workload::Refill);
             }
+            if Random::derived(seed, &[35]).uniform(0, 7) == 0 {
+                workloads.push(Workload::Swap);
+            }
             Load::Tables(workloads)
         };
         let memory_bytes = if troubles.contains(&Trouble::SmallMemory) {

@@ -6,11 +6,13 @@
 //! An index is kept as a table of its own: its key is the indexed columns (followed by the row's key where the index is not
 //! unique, or where an indexed column is NULL), its row is empty (not unique) or holds the key bytes of the row (unique).
 
+mod alike;
 mod enums;
 mod names;
 mod options;
 mod spread;
 
+pub use alike::redefined_storage;
 pub use enums::EnumType;
 pub use names::{RelationName, SchemaId};
 pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};

@@ -6,7 +6,7 @@
 
 use super::GridMessage;
 use super::state::GridState;
-use crate::attached::{all_of, changed_tables, leave, tables, with_newer};
+use crate::attached::{all_of, changed_tables, leave, redefined_storage, tables, with_newer};
 use crate::checkpoint::with_attached;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, Result, TableId, Timestamp, TransactionId};
@@ -206,6 +206,7 @@ impl GridState {
         }
         if std::mem::take(&mut self.catalogs.is_telling) {
             partition.database.settle_definitions_changed(self.last_tick_before());
+            partition.database.settle_redefined(self.last_tick_before());
             let own = self.settings.id;
             for node in self.settings.nodes.clone() {
                 if node != own && self.calls.is_up(node) {
@@ -433,6 +434,9 @@ impl GridState {
         for table in changed {
             partition.database.settle_definition_changed(table, last_tick);
         }
+        if self.catalogs.untold.is_empty() {
+            partition.database.settle_redefined(last_tick);
+        }
         if let Some(followed) = self.follow_keeper(&partition.databases) {
             partition.keeper_is_another(followed);
             self.tell_catalogs(partition, Lsn(shared.forcer.appended_lsn().0));
@@ -478,7 +482,11 @@ impl GridState {
             }
         };
         if let (Some(databases), Some(content)) = (databases, content) {
+            let redefined = redefined_storage(&partition.databases, &databases);
             let changed = change_to(databases, (Some(*transaction), place), partition, shared);
+            for storage in redefined {
+                partition.database.note_redefined(storage, place, self.last_tick());
+            }
             self.renew_ticks();
             if self.keeps_catalogs() {
                 let last_tick = self.last_tick();

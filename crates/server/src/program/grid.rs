@@ -15,6 +15,8 @@ const STEPS_A_SECOND: u64 = 4;
 const FAILURES_MAX: u32 = 100;
 /// How long it pauses after a step that could do nothing.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often all tables are gone through, as long as some had to be moved: others are made meanwhile, or change their names.
+const PASSES_MAX: u32 = 20;
 /// How often it says how far a table is.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 /// How long a removal may take to be known.
@@ -176,8 +178,18 @@ impl Mover {
         nodes.join(",")
     }
 
-    /// Moves the tables of all databases.
+    /// Moves the tables of all databases, until none is found that was not moved.
     fn move_all(&mut self, connection: &mut Connection, url: &str) -> Result<(), String> {
+        let mut passes = 0;
+        while self.move_some(connection, url)? && passes < PASSES_MAX {
+            passes += 1;
+        }
+        Ok(())
+    }
+
+    /// Moves the tables that there are now. False if all were where they are wanted.
+    fn move_some(&mut self, connection: &mut Connection, url: &str) -> Result<bool, String> {
+        let mut has_moved = false;
         let databases = "SELECT datname FROM pg_database WHERE datallowconn \
                          ORDER BY datname <> current_database(), datname";
         for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
@@ -188,10 +200,10 @@ impl Mover {
             let mut connection = opened?;
             let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
             for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
-                self.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
+                has_moved |= self.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
             }
         }
-        Ok(())
+        Ok(has_moved)
     }
 
     /// Whether a table lies where it is wanted. One that is whole lies on one node; if none is named, where everything is that there is once.
@@ -202,7 +214,8 @@ impl Mover {
         }
     }
 
-    fn move_table(&mut self, connection: &mut Connection, table: (&str, &str, &str)) -> Result<(), String> {
+    /// False if the table was where it is wanted.
+    fn move_table(&mut self, connection: &mut Connection, table: (&str, &str, &str)) -> Result<bool, String> {
         let (database, schema, name) = table;
         let step = format!(
             "ALTER TABLE {}.{} SET (spread_nodes = '{}', spread_rows = {})",
@@ -220,7 +233,7 @@ impl Mover {
         loop {
             let rows = connection.rows(&state).map_err(|wrong| wrong.to_string())?;
             // Somebody has dropped it.
-            let Some(row) = rows.first() else { return Ok(()) };
+            let Some(row) = rows.first() else { return Ok(is_touched) };
             let now = row.text(2).parse().unwrap_or(moved).max(moved);
             self.rows += now - moved;
             let is_there = self.is_there((row.text(3), row.text(0)), keeper(connection)?);
@@ -228,7 +241,7 @@ impl Mover {
                 if is_touched {
                     println!("{database}: {schema}.{name} lies on the nodes {}", row.text(0));
                 }
-                return Ok(());
+                return Ok(is_touched);
             }
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();

@@ -2,7 +2,7 @@
 
 use crate::history::Table;
 use crate::plan::{Load, Plan, Planned, Trouble};
-use crate::programs::Workload;
+use crate::programs::{TWIN, Workload};
 use crate::world::Report;
 use rubato_node::{Policies, QueuePolicy};
 use rubato_workload::Random;
@@ -91,6 +91,9 @@ impl GrowthPlan {
         if how.uniform(0, 2) == 0 {
             workloads.push(Workload::Refill);
         }
+        if Random::derived(seed, &[35]).uniform(0, 5) == 0 {
+            workloads.push(Workload::Swap);
+        }
         GrowthPlan {
             seed,
             nodes: random.uniform(2, 3) as u32,
@@ -103,6 +106,17 @@ impl GrowthPlan {
             is_pipeline,
             copied,
         }
+    }
+
+    /// Whether tables change their names.
+    pub fn has_twin(&self) -> bool {
+        self.workloads.contains(&Workload::Swap)
+    }
+
+    /// The name of a table that may be moved, from 0.
+    pub(super) fn table(&self, at: usize) -> Option<&'static str> {
+        let twin = self.has_twin().then_some(TWIN);
+        Table::ALL.into_iter().map(Table::name).chain(twin).nth(at)
     }
 
     /// Policies of the protocol.

@@ -169,7 +169,7 @@ impl SeedArguments {
 }
 
 fn named_workload(name: &str) -> Option<Workload> {
-    let mut known = Workload::ALL.into_iter().chain([Workload::Refill]);
+    let mut known = Workload::ALL.into_iter().chain(Workload::DEFINING);
     known.find(|workload| workload.name() == name)
 }
 

@@ -105,6 +105,11 @@ pub trait Statements {
         keys.all().try_for_each(|key| self.set(key, number))
     }
 
+    /// Gives the name of a table, which has these rows and no others, to one whose rows have this number.
+    fn swap(&mut self, keys: Keys, number: i64) -> Result<(), Self::Stop> {
+        keys.all().try_for_each(|key| self.set(key, number))
+    }
+
     /// Additions in one request: a block that comes whole.
     fn script(&mut self, additions: &[(Key, i64)]) -> Result<Ending, Self::Stop>;
 }

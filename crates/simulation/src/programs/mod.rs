@@ -6,10 +6,12 @@ mod tables;
 pub mod tpcc;
 
 pub use conversation::{Ending, Statements};
-pub use tables::{contents, schema, schema_of};
+pub use tables::{TWIN, contents, schema, schema_of};
 
 pub(crate) use tables::COUNTERS;
-use tables::{ACCOUNT_BALANCE, ACCOUNTS, BOARD, GROUPS, LIST_FIRST, LISTS, MEMBERS, REGISTER_FIRST, REGISTERS, STOCK};
+use tables::{
+    ACCOUNT_BALANCE, ACCOUNTS, BOARD, GROUPS, Keys, LIST_FIRST, LISTS, MEMBERS, REGISTER_FIRST, REGISTERS, STOCK,
+};
 
 /// A workload over the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,9 +40,14 @@ pub enum Workload {
     Anything,
     /// A table is emptied and filled anew in one transaction, and read. Over SQL only.
     Refill,
+    /// A table and another one change their names in one transaction. Over SQL only.
+    Swap,
 }
 
 impl Workload {
+    /// Those that change definitions too.
+    pub const DEFINING: [Workload; 2] = [Workload::Refill, Workload::Swap];
+
     /// All that change rows and no definitions.
     pub const ALL: [Workload; 11] = [
         Workload::Bank,
@@ -71,6 +78,7 @@ impl Workload {
             Workload::Savepoints => "savepoints",
             Workload::Anything => "anything",
             Workload::Refill => "refill",
+            Workload::Swap => "swap",
         }
     }
 
@@ -91,7 +99,8 @@ impl Workload {
             Workload::Escrow => escrow(talk),
             Workload::Savepoints => savepoints(talk),
             Workload::Anything => anything(talk),
-            Workload::Refill => refill(talk),
+            Workload::Refill => replace(talk, S::refill),
+            Workload::Swap => replace(talk, S::swap),
         }
     }
 }
@@ -402,7 +411,11 @@ fn anything<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
     }
 }
 
-fn refill<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
+/// All rows of a table become others at once.
+fn replace<S: Statements>(
+    talk: &mut S,
+    how: impl Fn(&mut S, Keys, i64) -> Result<(), S::Stop>,
+) -> Result<Ending, S::Stop> {
     match talk.random().uniform(0, 9) {
         0..=2 => {
             talk.begin(false)?;
@@ -410,7 +423,8 @@ fn refill<S: Statements>(talk: &mut S) -> Result<Ending, S::Stop> {
                 let counter = COUNTERS.draw(talk);
                 talk.add(counter, 1)?;
             }
-            talk.refill(BOARD, talk.number())?;
+            let number = talk.number();
+            how(talk, BOARD, number)?;
             talk.think()?;
             talk.commit()
         }

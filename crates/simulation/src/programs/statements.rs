@@ -244,9 +244,22 @@ impl Statements for Talk<'_> {
         if row_count(answer) != keys.count as u64 {
             return Err(absurd("not all rows were new", answer));
         }
-        // To whoever reads it, that is as if each row were set.
-        self.steps
-            .extend(keys.all().map(|key| Step::Change(key, Change::Set(number), true)));
+        self.are_set(keys, number);
+        Ok(())
+    }
+
+    fn swap(&mut self, keys: Keys, number: i64) -> Result<(), Stop> {
+        let table = keys.table.name();
+        let (first, last) = (keys.first, keys.last());
+        let columns = "(id int primary key, grp int not null, n bigint not null, t text not null)";
+        self.sql(format!("create table if not exists {table}_twin {columns}"))?;
+        self.sql(format!("delete from {table}_twin"))?;
+        let rows = format!("select g, 0, {number}, '' from generate_series({first}, {last}) g");
+        self.sql(format!("insert into {table}_twin {rows}"))?;
+        for (from, to) in [("", "_before"), ("_twin", ""), ("_before", "_twin")] {
+            self.sql(format!("alter table {table}{from} rename to {table}{to}"))?;
+        }
+        self.are_set(keys, number);
         Ok(())
     }
 
@@ -303,4 +316,12 @@ fn whole_row(row: &[Value]) -> Option<(i64, Row)> {
         text: text.as_str()?.to_owned(),
     };
     Some((number(id)?, row))
+}
+
+impl Talk<'_> {
+    /// To whoever reads them, rows that are replaced at once are as if each were set.
+    fn are_set(&mut self, keys: Keys, number: i64) {
+        let set = keys.all().map(|key| Step::Change(key, Change::Set(number), true));
+        self.steps.extend(set);
+    }
 }

@@ -45,6 +45,8 @@ pub(super) struct OpenTransaction {
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Tables written, with the version that the statement was planned for.
     pub(super) written_versions: Vec<(RelationName, u64)>,
+    /// Views that were read, with the versions that they had.
+    pub(super) viewed_versions: Vec<(RelationName, u64)>,
     /// Storage that only this transaction knows: dropped if it is rolled back.
     pub(super) created_storage: Vec<TableId>,
     /// Storage that nobody needs after it has committed.
@@ -159,6 +161,7 @@ impl Session {
             derived: Vec::new(),
             savepoints: Vec::new(),
             written_versions: Vec::new(),
+            viewed_versions: Vec::new(),
             created_storage: Vec::new(),
             restarted: Vec::new(),
             dropped_storage: Vec::new(),

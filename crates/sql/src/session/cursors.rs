@@ -106,7 +106,7 @@ impl Session {
         partition: &mut Partition,
         context: &SessionContext<'_>,
     ) -> Outcome<Option<Box<Cursor>>> {
-        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
+        self.see_definitions(&plan.table_versions, partition)?;
         let Some(current) = &mut self.current else {
             return Ok(None);
         };

@@ -223,7 +223,7 @@ impl Session {
             Place::Nowhere => self.ensure_private_transaction(partition, context.now_us),
             _ => self.ensure_transaction(partition, alone_and_reading, context.now_us)?,
         };
-        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
+        self.see_definitions(&plan.table_versions, partition)?;
         if writes {
             self.note_written(&plan.table_versions, partition)?;
             if let Some(next) = self.read_portals_ahead(partition, context)? {
@@ -256,56 +256,6 @@ impl Session {
             }
         }
         Ok(Next::To(stage_of(plan)))
-    }
-
-    /// A table that was changed since the transaction began is as the transaction sees it only from then on: its snapshot moves
-    /// up, or it is aborted.
-    pub(super) fn see_schema(
-        &mut self,
-        mut versions: impl Iterator<Item = u64>,
-        partition: &mut Partition,
-    ) -> Outcome<()> {
-        let newest = self.committed(partition).version;
-        let Some(transaction) = self.transaction.as_mut().filter(|it| it.catalog.is_none()) else {
-            return Ok(());
-        };
-        let seen = transaction.seen_version;
-        if versions.any(|version| version > seen) {
-            partition.database.catch_up(transaction.id)?;
-            transaction.seen_version = newest;
-        }
-        Ok(())
-    }
-
-    /// The same of tables that a statement does not name and looks at all the same: whose rows those that it writes to refer to, and
-    /// whose rows follow. They may have come to lie in other storage since the snapshot, where it would find nothing.
-    fn see_schema_of_related(
-        &mut self,
-        written: &[(RelationName, u64)],
-        catalog: &Catalog,
-        partition: &mut Partition,
-    ) -> Outcome<()> {
-        let seen = self.transaction.as_ref().map_or(u64::MAX, |own| own.seen_version);
-        if self.committed(partition).version <= seen {
-            return Ok(());
-        }
-        let mut versions = Vec::new();
-        for table in written.iter().flat_map(|(name, _)| with_followers(name, catalog)) {
-            let referred = table.foreign_keys.iter();
-            let referred = referred.filter_map(|key| catalog.tables.get(&key.referenced_table));
-            versions.extend(referred.map(|referred| referred.version));
-            versions.push(table.version);
-        }
-        let is_newer = versions.iter().any(|version| *version > seen);
-        let own = self.transaction.as_ref();
-        // What other nodes read for it does not catch up.
-        if is_newer && own.is_some_and(|own| own.far.as_ref().is_some_and(|far| far.has_begun())) {
-            return Err(Stop::Abort(Error::serialization(
-                "a table was changed by another transaction",
-                "the statement looks at its rows for a foreign key",
-            )));
-        }
-        self.see_schema(versions.into_iter(), partition)
     }
 
     /// Waits for those who change the tables that a statement writes to, and keeps the versions of the tables that it was planned
@@ -649,7 +599,7 @@ pub(super) fn verb(plan: &Plan) -> &'static str {
 }
 
 /// A table and those whose rows its foreign keys take along.
-fn with_followers<'c>(name: &RelationName, catalog: &'c Catalog) -> SmallVec<[&'c Table; 2]> {
+pub(super) fn with_followers<'c>(name: &RelationName, catalog: &'c Catalog) -> SmallVec<[&'c Table; 2]> {
     let mut tables: SmallVec<[&Table; 2]> = catalog.tables.get(name).map(|table| &**table).into_iter().collect();
     let mut next = 0;
     while let Some(table) = tables.get(next).copied() {

@@ -156,7 +156,7 @@ impl Session {
         context: &mut SessionContext<'_>,
     ) -> Outcome<Box<Cursor>> {
         let transaction = self.ensure_transaction(partition, false, context.now_us)?;
-        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
+        self.see_definitions(&plan.table_versions, partition)?;
         if !plan.read_only {
             self.note_written(&plan.table_versions, partition)?;
         }

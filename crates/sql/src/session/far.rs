@@ -200,6 +200,9 @@ impl Session {
         if transaction.commits_far || far.awaits_answers() {
             return Err(Stop::Wait(FOR_OTHERS));
         }
+        if let Some(transaction) = &self.transaction {
+            self.check_viewed(transaction, partition)?;
+        }
         self.attach_on_all_nodes(partition)?;
         if let (Some(transaction), Some(desk)) = (&mut self.transaction, &partition.grid) {
             transaction.commits_far = true;

@@ -56,6 +56,7 @@ mod running;
 mod schema;
 mod script;
 mod scroll;
+mod seen;
 mod settings;
 mod shown;
 mod slices;

@@ -278,7 +278,7 @@ impl Session {
         let Some(plan) = self.portals.get(name).and_then(Portal::open_query).cloned() else {
             return Ok(());
         };
-        self.see_schema(plan.table_versions.iter().map(|(_, version)| *version), partition)?;
+        self.see_definitions(&plan.table_versions, partition)?;
         let Some(portal) = self.portals.get_mut(name) else {
             return Ok(());
         };

@@ -11,7 +11,7 @@ use super::environment::handed_over;
 use super::execute::is_current;
 use super::running::Part;
 use super::{Next, Session, SessionContext, ToBind};
-use crate::catalog::{Catalog, RelationName, Spread, Table};
+use crate::catalog::{Catalog, RelationName, Spread, Table, redefined_storage};
 use crate::client::Responder;
 use crate::databases::{DatabaseId, Databases};
 use crate::executor::{Cursor, SchemaRun, storage_of_rows};
@@ -349,12 +349,7 @@ impl Session {
         transaction: &OpenTransaction,
         partition: &mut Partition,
     ) -> Result<Option<Arc<Catalog>>> {
-        let changed = |what: &RelationName| {
-            Error::serialization(
-                "the schema was changed by another transaction",
-                format!("table \"{what}\""),
-            )
-        };
+        let changed = schema_changed;
         let own = transaction.catalog.as_ref().zip(transaction.base_catalog.as_ref());
         let committed = Arc::clone(self.committed(partition));
         if committed.version != transaction.base_version {
@@ -365,6 +360,7 @@ impl Session {
                 }
             }
         }
+        self.check_viewed(transaction, partition)?;
         match own {
             None => Ok(None),
             Some((own, base)) if Arc::ptr_eq(base, &committed) => Ok(Some(Arc::clone(own))),
@@ -391,6 +387,12 @@ impl Session {
     }
 }
 
+/// 40001 for whoever has read or written what others have changed the definition of.
+pub(super) fn schema_changed(what: &RelationName) -> Error {
+    let message = "the schema was changed by another transaction";
+    Error::serialization(message, format!("table \"{what}\""))
+}
+
 /// Errors: 40001 for a schema change that has begun here, where the catalogs are not changed any more.
 pub(super) fn check_changes_here(transaction: &OpenTransaction, partition: &Partition) -> Result<()> {
     match transaction.base_catalog.is_some() && partition.sequences.are_elsewhere {
@@ -399,10 +401,19 @@ pub(super) fn check_changes_here(transaction: &OpenTransaction, partition: &Part
     }
 }
 
-/// In a grid: whoever has begun on another node may know tables as they were, and is not to write to them like that any more.
+/// Whoever has read tables as they were stands before this commit (rule R-8). In a grid: whoever has begun on another node may know them so, and is
+/// not to read or write them like that any more.
 fn note_changed_tables(before: &Option<Arc<Catalog>>, after: &Catalog, partition: &mut Partition) {
+    let Some(before) = before else {
+        return;
+    };
     let last_tick = partition.grid.as_ref().and_then(|desk| desk.last_tick());
-    let (Some(last_tick), Some(before)) = (last_tick, before) else {
+    let place = partition.database.newest_place();
+    for storage in redefined_storage(before, after) {
+        let until = last_tick.unwrap_or_default();
+        partition.database.note_redefined(storage, place, until);
+    }
+    let Some(last_tick) = last_tick else {
         return;
     };
     let is_same = |table: &Arc<Table>| {

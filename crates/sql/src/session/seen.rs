@@ -1,0 +1,107 @@
+//! Definitions that others have changed since a transaction began: a statement sees them as they are by now.
+
+use super::Session;
+use super::block::OpenTransaction;
+use super::execute::with_followers;
+use super::schema::schema_changed;
+use crate::catalog::{Catalog, RelationName};
+use crate::partition::Partition;
+use rubato_base::{Error, Result};
+use rubato_protocol::{Outcome, Stop};
+use std::sync::Arc;
+
+impl Session {
+    /// Sees what the statement names as it is by now, and keeps which views these are: commit checks that they still say the same.
+    ///
+    /// Errors: [`Stop::Abort`] if the transaction has read through one of the views when it said something else (rule R-8, as for tables).
+    pub(super) fn see_definitions(&mut self, named: &[(RelationName, u64)], partition: &mut Partition) -> Outcome<()> {
+        self.see_schema(named.iter().map(|(_, version)| *version), partition)?;
+        let catalog = Arc::clone(self.committed(partition));
+        let Some(transaction) = self.transaction.as_mut().filter(|it| it.catalog.is_none()) else {
+            return Ok(());
+        };
+        for (name, version) in named {
+            if catalog.views.is_empty() || !catalog.views.contains_key(name) {
+                continue;
+            }
+            match transaction.viewed_versions.iter().find(|(other, _)| other == name) {
+                Some((_, seen)) if seen != version => return Err(Stop::Abort(schema_changed(name))),
+                Some(_) => {}
+                None => transaction.viewed_versions.push((name.clone(), *version)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What was read through a view that says something else by now is not what it says where the transaction's commit stands.
+    ///
+    /// Errors: 40001 if there is such a view.
+    pub(super) fn check_viewed(&self, transaction: &OpenTransaction, partition: &Partition) -> Result<()> {
+        let committed = self.committed(partition);
+        if transaction.viewed_versions.is_empty() || committed.version == transaction.base_version {
+            return Ok(());
+        }
+        let own = transaction.catalog.as_ref().zip(transaction.base_catalog.as_ref());
+        let is_own = |name: &RelationName| own.is_some_and(|(own, base)| own.views.get(name) != base.views.get(name));
+        let writes = !transaction.written_versions.is_empty();
+        let is_same = |name: &RelationName, version: u64| {
+            let view = committed.views.get(name);
+            view.is_some_and(|view| view.version == version)
+        };
+        let mut viewed = transaction.viewed_versions.iter().filter(|_| writes);
+        match viewed.find(|(name, version)| !is_same(name, *version) && !is_own(name)) {
+            Some((name, _)) => Err(schema_changed(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// A table that was changed since the transaction began is as the transaction sees it only from then on: its snapshot moves
+    /// up, or it is aborted.
+    pub(super) fn see_schema(
+        &mut self,
+        mut versions: impl Iterator<Item = u64>,
+        partition: &mut Partition,
+    ) -> Outcome<()> {
+        let newest = self.committed(partition).version;
+        let Some(transaction) = self.transaction.as_mut().filter(|it| it.catalog.is_none()) else {
+            return Ok(());
+        };
+        let seen = transaction.seen_version;
+        if versions.any(|version| version > seen) {
+            partition.database.catch_up(transaction.id)?;
+            transaction.seen_version = newest;
+        }
+        Ok(())
+    }
+
+    /// The same of tables that a statement does not name and looks at all the same: whose rows those that it writes to refer to, and
+    /// whose rows follow. They may have come to lie in other storage since the snapshot, where it would find nothing.
+    pub(super) fn see_schema_of_related(
+        &mut self,
+        written: &[(RelationName, u64)],
+        catalog: &Catalog,
+        partition: &mut Partition,
+    ) -> Outcome<()> {
+        let seen = self.transaction.as_ref().map_or(u64::MAX, |own| own.seen_version);
+        if self.committed(partition).version <= seen {
+            return Ok(());
+        }
+        let mut versions = Vec::new();
+        for table in written.iter().flat_map(|(name, _)| with_followers(name, catalog)) {
+            let referred = table.foreign_keys.iter();
+            let referred = referred.filter_map(|key| catalog.tables.get(&key.referenced_table));
+            versions.extend(referred.map(|referred| referred.version));
+            versions.push(table.version);
+        }
+        let is_newer = versions.iter().any(|version| *version > seen);
+        let own = self.transaction.as_ref();
+        // What other nodes read for it does not catch up.
+        if is_newer && own.is_some_and(|own| own.far.as_ref().is_some_and(|far| far.has_begun())) {
+            return Err(Stop::Abort(Error::serialization(
+                "a table was changed by another transaction",
+                "the statement looks at its rows for a foreign key",
+            )));
+        }
+        self.see_schema(versions.into_iter(), partition)
+    }
+}

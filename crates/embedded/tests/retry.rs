@@ -510,3 +510,65 @@ fn a_schema_change_stands_above_who_has_read_the_table_as_it_was() {
         }
     }
 }
+
+/// Rule R-8: who has read a table by its name, or what it was by then, stands before the commit that gives the name to another one.
+#[test]
+fn who_has_read_a_table_stands_before_the_commit_that_makes_its_name_anothers() {
+    for (read, change) in [
+        (
+            "select v from now where id = 1",
+            "alter table now rename to former; alter table next rename to now",
+        ),
+        (
+            "select sum(v) from now",
+            "alter table now rename to former; alter table next rename to now",
+        ),
+        ("select * from now", "alter table now add w int default 7"),
+        (
+            "select b from now",
+            "alter table now rename b to c; alter table now add b int default 7",
+        ),
+        (
+            "select * from shown",
+            "create or replace view shown as select v + 1 as v from now",
+        ),
+        (
+            "select * from shown",
+            "drop view shown; create view shown as select v from next",
+        ),
+    ] {
+        for goes_on in [
+            "update t set v = v + 10 where id = 1",
+            "insert into other select max(v) from t",
+        ] {
+            let place = tempfile::tempdir().expect("a folder");
+            let (database, mut admin) = opened(&place);
+            run(
+                &mut admin,
+                &[
+                    "create table now (id int primary key, v int, b int); insert into now values (1, 10, 0)",
+                    "create table next (id int primary key, v int, b int); insert into next values (1, 11, 0)",
+                    "create table other (v int primary key)",
+                    "create view shown as select v from now",
+                ],
+            );
+            let mut reader = database.session().expect("a session");
+            run(&mut reader, &["begin"]);
+            values(&mut reader, read);
+            run(
+                &mut admin,
+                &["begin", change, "update t set v = 50 where id = 1", "commit"],
+            );
+            // It goes on behind the change: on what that has left, or with what it has read itself being another's.
+            let ended = reader.query(goes_on).and_then(|_| reader.query("commit"));
+            let finds_change = match goes_on.starts_with("update") {
+                true => ended.is_ok(),
+                false => ended.is_ok() && values(&mut admin, "select v from other") == [Value::Int4(50)],
+            };
+            assert!(!finds_change, "{read}: {change}: {goes_on}");
+            if let Err(error) = ended {
+                assert_eq!(error.code().as_str(), "40001", "{read}: {change}: {goes_on}: {error}");
+            }
+        }
+    }
+}

@@ -1,15 +1,17 @@
 //! Each rule broken in turn: which of them the simulated grid notices, and after how many seeds.
 
 use super::{GridPlan, GridWorkload};
+use crate::plan::Planned;
 use crate::seeds;
 use rubato_protocol::{Rule, break_rule};
 
-/// The first of some plans that shows that a rule is broken, by its seed, and how.
-pub fn hunt(rule: Rule, plans: impl IntoIterator<Item = GridPlan>) -> Option<(u64, &'static str)> {
+/// The first of some plans that shows that a rule is broken, and how.
+pub fn hunt<P: Planned>(rule: Rule, plans: impl IntoIterator<Item = P>) -> Option<(P, &'static str)> {
     break_rule(Some(rule));
     let found = plans.into_iter().find_map(|plan| {
         let report = seeds::run(&plan, false);
-        report.violations.first().map(|violation| (plan.seed, violation.kind))
+        let found = report.violations.first().map(|violation| violation.kind);
+        found.map(|kind| (plan, kind))
     });
     break_rule(None);
     found
@@ -30,8 +32,8 @@ pub fn report(rule: &str, seeds_max: u64, workloads: &[GridWorkload], say: &mut 
         let found = hunt(*rule, (0..seeds_max).map(plan_of));
         all += 1;
         noticed += u64::from(found.is_some());
-        let told = found.map_or(format!("not in {seeds_max} seeds"), |(seed, kind)| {
-            format!("seed {seed}: {kind}")
+        let told = found.map_or(format!("not in {seeds_max} seeds"), |(plan, kind)| {
+            format!("seed {}: {kind}", plan.seed)
         });
         say(&format!("{:4} {told}", rule.id()));
     }

@@ -1,5 +1,7 @@
 //! Seeds of grids that grow and shrink beneath sessions.
 
+use rubato_protocol::Rule;
+use rubato_simulation::grid::broken::hunt;
 use rubato_simulation::growth::GrowthPlan;
 use rubato_simulation::growth::plan::GrowthTrouble;
 use rubato_simulation::programs::Workload;
@@ -106,6 +108,19 @@ fn who_reads_a_table_that_others_refill_sees_one_moment() {
         };
         passes(&plan, &mut Coverage::default());
     }
+}
+
+/// Rule R-8: names are in the catalogs, of which each node hears at its own time.
+#[test]
+fn who_reads_a_table_that_changes_its_name_sees_one_moment() {
+    let plan = |seed| GrowthPlan {
+        workloads: vec![Workload::Swap],
+        ..GrowthPlan::of(seed)
+    };
+    let found = hunt(Rule::R8, (300_000..300_030).map(plan));
+    let (plan, kind) = found.expect("the rule is broken, and no seed shows it");
+    println!("{plan} {kind}");
+    passes(&plan, &mut Coverage::default());
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
 
 mod relations;
+mod upkeep;
 
 pub use relations::{DomainChange, EnumChange, MovedTo, RelationKind, SchemaElement};
+pub use upkeep::{Discarded, Where};
 
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use crate::databases::DatabaseCommand;
@@ -150,10 +152,19 @@ pub enum Utility {
     RemoveNode(rubato_base::NodeId),
     /// ALTER GRID HAND OVER TO NODE.
     HandOver(rubato_base::NodeId),
-    /// VACUUM, ANALYZE, CLUSTER and the like: nothing to do here but answer with the tag.
+    /// Nothing to do here but answer with the tag.
     Maintenance {
         /// The command tag.
         tag: &'static str,
+    },
+    /// VACUUM, ANALYZE, CLUSTER, REINDEX, LOCK: nothing to do but to see that the relations are there.
+    OnRelations {
+        /// The command tag.
+        tag: &'static str,
+        /// The relations, each by the parts of its name.
+        relations: Vec<Vec<String>>,
+        /// Where such a statement may stand.
+        place: Where,
     },
     /// LISTEN.
     Listen(String),
@@ -166,21 +177,6 @@ pub enum Utility {
         /// What is told; empty if nothing is said.
         payload: String,
     },
-    /// LOCK TABLE: accepted inside a transaction block; strict serializability needs no lock.
-    LockTable,
-}
-
-/// What DISCARD throws away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discarded {
-    /// ALL
-    All,
-    /// PLANS
-    Plans,
-    /// SEQUENCES
-    Sequences,
-    /// TEMP
-    Temporary,
 }
 
 /// A table made of a query.

@@ -35,6 +35,7 @@ scripts!(
     time_patterns,
     told_notices,
     unchecked,
+    upkeep,
     written_views
 );
 

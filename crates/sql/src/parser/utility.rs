@@ -8,6 +8,7 @@ mod cursors;
 mod databases;
 mod domain;
 mod enums;
+mod maintenance;
 mod nodes;
 mod schemas;
 mod sequence;
@@ -165,13 +166,13 @@ const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("discard", discard),
     ("explain", explain),
     ("copy", copy),
-    ("lock", lock),
-    ("vacuum", |cursor| maintenance(cursor, "VACUUM")),
-    ("analyze", |cursor| maintenance(cursor, "ANALYZE")),
-    ("analyse", |cursor| maintenance(cursor, "ANALYZE")),
+    ("lock", maintenance::lock),
+    ("vacuum", maintenance::vacuum),
+    ("analyze", maintenance::analyze),
+    ("analyse", maintenance::analyze),
     ("checkpoint", |cursor| done(cursor, Utility::Checkpoint)),
-    ("cluster", |cursor| maintenance(cursor, "CLUSTER")),
-    ("reindex", |cursor| maintenance(cursor, "REINDEX")),
+    ("cluster", maintenance::cluster),
+    ("reindex", maintenance::reindex),
     ("unlisten", unlisten),
     ("listen", listen),
     ("notify", notify),
@@ -192,10 +193,10 @@ fn refuse(_: &mut Cursor<'_>, what: &str) -> Result<Syntax> {
     Err(Error::unsupported(what))
 }
 
-/// Statements that have nothing to do here; their operands are read over.
-fn maintenance(cursor: &mut Cursor<'_>, tag: &'static str) -> Result<Syntax> {
+/// A statement that has nothing to do here, whatever stands in it.
+fn read_over(cursor: &mut Cursor<'_>, tag: &'static str) -> Syntax {
     while cursor.advance().is_some() {}
-    Ok(Syntax::Done(Box::new(Utility::Maintenance { tag })))
+    Syntax::Done(Box::new(Utility::Maintenance { tag }))
 }
 
 /// Comments on relations and columns are kept, which the grammar reads, and some others.
@@ -218,7 +219,7 @@ fn comment(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     if is_on && let Some(syntax) = comments::comment(&mut cursor)? {
         return Ok(Some(syntax));
     }
-    maintenance(&mut cursor, "COMMENT").map(Some)
+    Ok(Some(read_over(&mut cursor, "COMMENT")))
 }
 
 fn listen(cursor: &mut Cursor<'_>) -> Result<Syntax> {
@@ -550,11 +551,6 @@ fn discard(cursor: &mut Cursor<'_>) -> Result<Syntax> {
         Some(_) => done(cursor, Utility::Discard(Discarded::Temporary)),
         None => Err(cursor.error()),
     }
-}
-
-fn lock(cursor: &mut Cursor<'_>) -> Result<Syntax> {
-    while cursor.advance().is_some() {}
-    Ok(Syntax::Done(Box::new(Utility::LockTable)))
 }
 
 fn explain(cursor: &mut Cursor<'_>) -> Result<Syntax> {

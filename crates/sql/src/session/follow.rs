@@ -173,7 +173,7 @@ pub(super) fn runs_anywhere(utility: &Utility) -> bool {
             | Utility::Fetch { .. }
             | Utility::Close(_)
             | Utility::Explain { .. }
-            | Utility::LockTable
+            | Utility::OnRelations { .. }
             | Utility::Notify { .. }
     )
 }

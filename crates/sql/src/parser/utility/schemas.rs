@@ -86,7 +86,7 @@ fn extension(cursor: &mut Cursor<'_>, is_created: bool, tag: &'static str) -> Re
     if ["rubato", "plpgsql"].contains(&name.as_str()) != is_created {
         return Ok(None);
     }
-    super::maintenance(cursor, tag).map(Some)
+    Ok(Some(super::read_over(cursor, tag)))
 }
 
 fn create_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {

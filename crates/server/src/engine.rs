@@ -72,6 +72,13 @@ impl Engine for NodeEngine {
             cut_bytes = report.cut_bytes,
             "recovered"
         );
+        if report.cut_bytes > 0 {
+            // (Decision 0003: damage within the last write looks the same.)
+            tracing::warn!(
+                bytes = report.cut_bytes,
+                "the log ended within a write that was cut off by a crash, and of which nobody was told: it was given up"
+            );
+        }
         let own = database.node().clone();
         let spawned = std::thread::Builder::new()
             .name("log".to_owned())

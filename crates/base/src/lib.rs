@@ -14,6 +14,7 @@ pub mod array;
 pub mod binary_format;
 pub mod codec;
 pub mod datetime;
+mod draws;
 pub mod enumeration;
 mod error;
 mod error_codec;
@@ -31,6 +32,7 @@ mod types;
 mod value;
 
 pub use array::Array;
+pub use draws::Draws;
 pub use enumeration::{EnumLabel, EnumTypes, EnumValue};
 pub use error::{Error, Result, SqlState};
 pub use ids::{ColumnSet, GlobalId, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};

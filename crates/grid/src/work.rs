@@ -4,7 +4,7 @@
 //! way, and the node that ran it rolls back what had not committed.
 
 use rubato_base::trace::TraceContext;
-use rubato_base::{DataType, Error, Value};
+use rubato_base::{DataType, Draws, Error, Value};
 
 /// A message about the work of a session of a client, which the client's node numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +56,8 @@ pub struct WorkCall {
     pub temporary: u32,
     /// Where the statement belongs, if it is traced.
     pub trace: Option<TraceContext>,
+    /// What the statement has drawn before, if it is run again.
+    pub draws: Option<Draws>,
     /// What is run.
     pub run: WorkRun,
 }

@@ -6,7 +6,7 @@ mod grid;
 use proptest::prelude::*;
 use rubato_base::trace::{Effort, SpanId, TraceContext, TraceId};
 use rubato_base::{
-    ColumnSet, ColumnType, DataType, Error, GlobalId, Key, NodeId, Row, SqlState, TableId, Timestamp, Value,
+    ColumnSet, ColumnType, DataType, Draws, Error, GlobalId, Key, NodeId, Row, SqlState, TableId, Timestamp, Value,
 };
 use rubato_formula::{
     Bounds, Change, Comparison, Expr, Formula, PartialAggregate, PartialCall, RowBounds, resolve_aggregate,
@@ -535,6 +535,13 @@ impl Choices<'_> {
         }
     }
 
+    fn draws(&mut self) -> Draws {
+        Draws {
+            random: self.truth().then(|| [self.number(), self.number()]),
+            numbers: (0..self.of(3)).map(|_| (self.small(), self.number() as i64)).collect(),
+        }
+    }
+
     fn work(&mut self) -> WorkMessage {
         let (session, number) = (self.number(), self.number());
         let content = match self.of(5) {
@@ -554,6 +561,7 @@ impl Choices<'_> {
                 begin: self.truth().then(|| self.text()),
                 temporary: self.small(),
                 trace: self.context(),
+                draws: self.truth().then(|| self.draws()),
                 run: self.run(),
             })),
         };

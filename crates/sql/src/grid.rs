@@ -11,7 +11,7 @@ use crate::databases::{DatabaseId, Databases};
 use crate::far::Whereabouts;
 use crate::plan::Plan;
 use rubato_base::trace::{Effort, TraceContext};
-use rubato_base::{DataType, Error, Lsn, NodeId, Result, SessionId, Timestamp, TransactionId, Value};
+use rubato_base::{DataType, Draws, Error, Lsn, NodeId, Result, SessionId, Timestamp, TransactionId, Value};
 use rubato_protocol::grid::{Answer as FarAnswer, Ending, Operation};
 use rubato_protocol::{CommitLog, FormulaDatabase};
 use std::sync::Arc;
@@ -232,6 +232,8 @@ pub struct Call {
     pub temporary: Option<SchemaId>,
     /// Where the statement belongs, if it is traced.
     pub trace: Option<TraceContext>,
+    /// What the statement has drawn before, if it is run again.
+    pub draws: Option<Draws>,
     /// What is run.
     pub run: Run,
 }

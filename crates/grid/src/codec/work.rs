@@ -6,7 +6,7 @@ use crate::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_value};
-use rubato_base::{Error, Result};
+use rubato_base::{Draws, Error, Result};
 
 pub(super) fn put_work(out: &mut Vec<u8>, message: &WorkMessage) {
     put_u64(out, message.session);
@@ -62,6 +62,7 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
     put_option(out, call.begin.as_ref(), |out, begin| put_text(out, begin));
     put_u32(out, call.temporary);
     put_option(out, call.trace.as_ref(), put_context);
+    put_option(out, call.draws.as_ref(), put_draws);
     match &call.run {
         WorkRun::Text(sql) => {
             out.push(1);
@@ -115,6 +116,24 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
     }
 }
 
+fn put_draws(out: &mut Vec<u8>, draws: &Draws) {
+    put_option(out, draws.random.as_ref(), |out, state| {
+        state.iter().for_each(|half| put_u64(out, *half));
+    });
+    put_length(out, draws.numbers.len());
+    for (sequence, number) in &draws.numbers {
+        put_u32(out, *sequence);
+        put_u64(out, *number as u64);
+    }
+}
+
+fn read_draws(reader: &mut ByteReader<'_>) -> Result<Draws> {
+    Ok(Draws {
+        random: read_option(reader, |reader| Ok([reader.u64()?, reader.u64()?]))?,
+        numbers: read_list(reader, |reader| Ok((reader.u32()?, reader.u64()? as i64)))?,
+    })
+}
+
 fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
     Ok(WorkCall {
         user: read_text(reader)?,
@@ -127,6 +146,7 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
         begin: read_option(reader, read_text)?,
         temporary: reader.u32()?,
         trace: read_option(reader, read_context)?,
+        draws: read_option(reader, read_draws)?,
         run: match reader.u8()? {
             1 => WorkRun::Text(read_text(reader)?),
             2 => WorkRun::Prepared {

@@ -148,6 +148,7 @@ impl GridState {
             begin: call.begin,
             temporary: call.temporary.map_or(0, |schema| schema.0),
             trace: call.trace,
+            draws: call.draws,
             run: run(call.run),
         }));
         self.send_work(session, to, number, content);

@@ -304,6 +304,7 @@ impl HostedSessions {
                 session.take_settings_over(settings);
             }
             session.belongs_to(call.trace);
+            session.draw_again(call.draws.clone());
             session.is_known_as(call.backend_id);
             session.know_temporary((call.temporary != 0).then_some(SchemaId(call.temporary)));
             match steps(call, session.status(), session.awaits_data()) {

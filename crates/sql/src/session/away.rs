@@ -383,6 +383,7 @@ impl Session {
             only_reads: self.current.as_ref().is_some_and(Current::only_reads),
             temporary: self.temporary_elsewhere(),
             trace: self.trace_context(),
+            draws: self.drawn_before(partition).filter(|draws| !draws.is_empty()),
             run,
         };
         desk.call(self.id, node, call)?;
@@ -597,6 +598,7 @@ impl Session {
             only_reads: false,
             temporary: self.temporary_elsewhere(),
             trace: None,
+            draws: None,
             run: Run::Text("ROLLBACK".to_owned()),
         };
         // A node that cannot be reached has rolled it back, or will when it knows.

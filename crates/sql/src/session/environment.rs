@@ -1,5 +1,6 @@
 //! What expressions see of the session while a statement runs.
 
+use super::drawing::BlockDraws;
 use super::kept_open::OpenThings;
 use super::pause::PauseView;
 use super::random::Random;
@@ -54,6 +55,8 @@ pub struct TakenNumbers {
     pub(super) ended: BTreeMap<u32, Error>,
     /// The statement has begun on the node that has the sequences, and takes numbers as it goes.
     pub(super) are_here: bool,
+    /// What the statement has drawn, for the block to be run again.
+    pub(super) drawn: BlockDraws,
 }
 
 impl TakenNumbers {
@@ -161,7 +164,12 @@ impl SessionEnvironment<'_> {
 
     /// The next number: of the sequence, or of those that were fetched for the statement.
     fn take_next(&self, sequence: &Sequence) -> Result<i64> {
-        if !self.sequences.borrow().are_elsewhere {
+        let is_here = !self.sequences.borrow().are_elsewhere;
+        let last = is_here.then(|| self.sequences.borrow().state(sequence));
+        if let Some(again) = self.taken.borrow_mut().drawn.next(sequence, last) {
+            return Ok(again);
+        }
+        if is_here {
             return self.sequences.borrow_mut().next(sequence);
         }
         let ahead = |taken: &mut TakenNumbers| taken.ahead.get_mut(&sequence.id)?.pop_front();
@@ -228,6 +236,7 @@ impl Environment for SessionEnvironment<'_> {
             Some(value) => value,
             None => {
                 let value = self.take_next(sequence)?;
+                self.taken.borrow_mut().drawn.note(sequence.id, value);
                 if let Some(turn) = &mut *self.turn.borrow_mut() {
                     turn.drawn.numbers.push(value);
                     turn.numbers += 1;
@@ -271,6 +280,7 @@ impl Environment for SessionEnvironment<'_> {
         self.once("a sequence")?;
         let sequence = self.sequence(sequence)?;
         let value = self.sequences.borrow_mut().set(sequence, value, is_called)?;
+        self.taken.borrow_mut().drawn.is_set();
         if is_called {
             self.taken.borrow_mut().by_sequence.insert(sequence.id, value);
         }

@@ -146,6 +146,7 @@ impl Session {
         if self.block == Block::Explicit && !self.replay.is_kept() && self.transaction.is_none() && self.away.is_none()
         {
             self.replay.begin();
+            self.taken.drawn.forget();
         }
         match current.statement.clone() {
             Statement::Empty => {
@@ -231,6 +232,7 @@ impl Session {
             }
         }
         if !has_begun {
+            self.begin_drawing(partition);
             self.see_other_sessions(plan, partition)?;
             self.fetch_numbers(plan, &catalog, partition)?;
         }

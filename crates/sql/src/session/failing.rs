@@ -13,7 +13,7 @@ use crate::parser::check_syntax;
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::Statement;
-use rubato_base::{DataType, Error, SqlState};
+use rubato_base::{DataType, Draws, Error, SqlState};
 use rubato_formula::Expr;
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl Session {
             _ if is_of_words => Kept::LeftOut,
             _ if !comes_again(error.code()) => Kept::Lost,
             (Some(Failing::Text(sql, types)), _) => Kept::Statement(Replayed::of_text(sql, types, error.clone())),
-            (_, Some(current)) => kept_of(current, error),
+            (_, Some(current)) => kept_of(current, error, || self.drawn()),
             (_, None) => Kept::Lost,
         }
     }
@@ -216,7 +216,7 @@ impl Session {
 }
 
 /// What a statement that has failed means for what is run again of its block.
-fn kept_of(current: &Current, error: &Error) -> Kept {
+fn kept_of(current: &Current, error: &Error, drawn: impl FnOnce() -> (Draws, u64)) -> Kept {
     let is_repeated = match &current.statement {
         Statement::Planned(plan) => {
             // Who has locked rows, or has been shown some before the error, may rely on these.
@@ -230,7 +230,7 @@ fn kept_of(current: &Current, error: &Error) -> Kept {
         Statement::Empty | Statement::Elsewhere => false,
     };
     match is_repeated {
-        true => Kept::Statement(Replayed::failed(current, error.clone())),
+        true => Kept::Statement(Replayed::failed(current, error.clone(), drawn())),
         false => Kept::Lost,
     }
 }

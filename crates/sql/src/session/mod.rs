@@ -30,6 +30,7 @@ mod copy_away;
 mod cursors;
 mod databases;
 mod discard;
+mod drawing;
 mod environment;
 mod everywhere;
 mod execute;
@@ -88,7 +89,7 @@ use random::Random;
 use replay::Replay;
 use rubato_base::text_format::TextContext;
 use rubato_base::trace::TraceContext;
-use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
+use rubato_base::{DataType, Draws, Error, Lsn, Result, SessionId, SqlState, TransactionId, Value};
 use rubato_stages::{Helpers, StageKind};
 use script::Piece;
 use std::collections::{BTreeMap, VecDeque};
@@ -258,6 +259,10 @@ pub struct Session {
     settings: Settings,
     text: TextContext,
     random: Random,
+    /// Where they were when the statement under way began.
+    random_before: Random,
+    /// What a statement that is run again for another node has drawn there.
+    draws_given: Option<Draws>,
     prepared: BTreeMap<String, Arc<Prepared>>,
     portals: Portals,
     block: Block,
@@ -339,6 +344,8 @@ impl Session {
             settings: Settings::default(),
             text: TextContext::default(),
             random: Random::seeded(seed),
+            random_before: Random::seeded(seed),
+            draws_given: None,
             prepared: BTreeMap::new(),
             portals: Portals::default(),
             block: Block::None,

@@ -94,6 +94,8 @@ impl Session {
     /// Sees that there are `low` numbers of a sequence; if there are less, asks for as many as make it `full`.
     fn fetch_of(&mut self, sequence: u32, low: usize, full: usize, partition: &Partition) -> Outcome<()> {
         let Some(desk) = &partition.grid else { return Ok(()) };
+        let again = self.taken.drawn.count(sequence);
+        let (low, full) = (low.saturating_sub(again), full.saturating_sub(again));
         let ahead = self.taken.ahead.entry(sequence).or_default();
         while ahead.len() < low && !self.taken.ended.contains_key(&sequence) {
             let missing = u32::try_from(full - ahead.len()).unwrap_or(u32::MAX);
@@ -176,6 +178,7 @@ impl Session {
             self.fetch_of(sequence, low, full, partition)?;
             if !wanted.is_in_all && !self.taken.ended.contains_key(&sequence) {
                 let ahead = self.taken.ahead.get(&sequence).map_or(0, VecDeque::len);
+                let ahead = ahead + self.taken.drawn.count(sequence);
                 rows_max = rows_max.min(ahead / count - BATCH_TUPLES);
             }
         }

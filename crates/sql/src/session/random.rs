@@ -1,7 +1,7 @@
 //! Random numbers of a session: PostgreSQL's generator, so that `setseed` gives the same ones.
 
 /// xoroshiro128**. Not for secrets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Random([u64; 2]);
 
 impl Random {
@@ -22,6 +22,16 @@ impl Random {
     pub fn seeded_by_share(seed: f64) -> Random {
         let whole = ((1_u64 << 52) - 1) as f64 * seed;
         Random::seeded(whole as i64 as u64)
+    }
+
+    /// Numbers that go on where others were.
+    pub fn of(state: [u64; 2]) -> Random {
+        Random(state)
+    }
+
+    /// Where they are.
+    pub fn state(&self) -> [u64; 2] {
+        self.0
     }
 
     /// The next 64 bits.

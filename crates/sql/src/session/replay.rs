@@ -8,7 +8,7 @@ use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::{Statement, Utility};
 use ecow::EcoString;
-use rubato_base::{DataType, Error, Value};
+use rubato_base::{DataType, Draws, Error, Value};
 use rubato_formula::Expr;
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(super) struct Replayed {
     shown: Option<u64>,
     /// What it has failed with.
     failed: Option<Error>,
+    /// What it has drawn, and the version of the catalog then.
+    drawn: (Draws, u64),
     /// The types that were declared for a text that could not be bound when it was to be prepared.
     declared: Option<Arc<[DataType]>>,
 }
@@ -51,14 +53,16 @@ impl Replayed {
             tag: current.tag.as_deref().unwrap_or_default().into(),
             shown: None,
             failed: None,
+            drawn: Default::default(),
             declared: None,
         }
     }
 
     /// One that has to fail again.
-    pub(super) fn failed(current: &Current, error: Error) -> Replayed {
+    pub(super) fn failed(current: &Current, error: Error, drawn: (Draws, u64)) -> Replayed {
         Replayed {
             failed: Some(error),
+            drawn,
             ..Replayed::of(current)
         }
     }
@@ -75,6 +79,7 @@ impl Replayed {
             tag: EcoString::new(),
             shown: None,
             failed: Some(error),
+            drawn: Default::default(),
             declared,
         }
     }
@@ -139,6 +144,11 @@ impl Replay {
         self.now().is_some_and(|told| told.failed.as_ref() == Some(error))
     }
 
+    /// What the statement that is run again has drawn before, and the version of the catalog then.
+    pub(super) fn drawn_now(&self) -> Option<&(Draws, u64)> {
+        self.now().map(|told| &told.drawn)
+    }
+
     /// The types that were declared for the text that is run again in vain.
     pub(super) fn declared_now(&self) -> Option<Arc<[DataType]>> {
         self.now().and_then(|told| told.declared.clone())
@@ -173,6 +183,7 @@ impl Session {
         };
         let replayed = Replayed {
             shown,
+            drawn: self.drawn(),
             ..Replayed::of(current)
         };
         self.replay.keep(replayed);

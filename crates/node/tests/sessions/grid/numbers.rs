@@ -45,6 +45,38 @@ fn a_transaction_that_runs_elsewhere_takes_numbers() {
     assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM orders")[1], "D 3");
 }
 
+/// Migrations that fill a table and go on to make others.
+#[test]
+fn ids_that_were_shown_stay_when_the_block_moves_to_the_keeper() {
+    let mut sites = followed();
+    let made = "CREATE TABLE orders (id bigserial PRIMARY KEY, what text);
+                CREATE TABLE events (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), what text)";
+    assert!(ask_at(0, &mut sites, made).iter().all(|line| !line.starts_with("E ")));
+    for (number, table) in ["orders", "events"].into_iter().enumerate() {
+        let add = format!("INSERT INTO {table} (what) VALUES ('one'), ('two') RETURNING id");
+        ask_at(1, &mut sites, "BEGIN");
+        let shown = ask_at(1, &mut sites, &add);
+        assert_eq!(shown.len(), 5, "{shown:?}");
+        let made = ask_at(1, &mut sites, &format!("CREATE TABLE made{number} (id int)"));
+        assert_eq!(made, ["C CREATE TABLE", "Z T"], "{table}");
+        assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+        for node in [0, 1] {
+            let mut kept = ask_at(node, &mut sites, &format!("SELECT id FROM {table}"));
+            let mut expected = shown.clone();
+            kept.sort();
+            expected.sort();
+            expected.retain(|line| line.starts_with('D'));
+            kept.retain(|line| line.starts_with('D'));
+            assert_eq!(kept, expected, "{table} at {node}");
+        }
+        let next = ask_at(1, &mut sites, &add);
+        assert!(
+            next[1..3].iter().all(|line| !shown.contains(line)),
+            "{next:?} after {shown:?}"
+        );
+    }
+}
+
 #[test]
 fn a_long_statement_takes_as_many_as_it_needs_and_nobody_has_one_of_them_twice() {
     let mut sites = begun();

@@ -247,6 +247,10 @@ pub trait Responder: Send {
     fn portal_suspended(&mut self);
     /// An error; the wire gives it severity ERROR.
     fn error(&mut self, error: &Error);
+    /// An error after which the session is over; the wire gives it severity FATAL.
+    fn fatal(&mut self, error: &Error) {
+        self.error(error);
+    }
     /// A notice or warning; `severity` is NOTICE, WARNING, INFO ...
     fn notice(&mut self, severity: &'static str, notice: &Error);
     /// Something was told on a channel that the session listens to.

@@ -74,11 +74,6 @@ impl PgResponder {
         self.rare(&NegotiateProtocolVersion::new(newest, unknown_options));
     }
 
-    /// An error after which the connection is closed.
-    pub(crate) fn fatal(&mut self, error: &Error) {
-        self.rare(&ErrorResponse::new(error_fields("FATAL", error)));
-    }
-
     fn rare<M: Message>(&mut self, message: &M) {
         let mut bytes = BytesMut::new();
         match message.encode(&mut bytes) {
@@ -284,6 +279,10 @@ impl Responder for PgResponder {
 
     fn portal_suspended(&mut self) {
         self.out.extend_from_slice(b"s\0\0\0\x04");
+    }
+
+    fn fatal(&mut self, error: &Error) {
+        self.rare(&ErrorResponse::new(error_fields("FATAL", error)));
     }
 
     fn error(&mut self, error: &Error) {

@@ -111,7 +111,11 @@ impl Context<'_> {
                 }
                 self.enum_array(path)
             }
-            _ => Ok(None),
+            _ => {
+                let found = self.named_type(name)?;
+                let own = found.and_then(|found| self.catalog.enums.get(&found));
+                Ok(own.map(|own| ColumnType::plain(own.data_type())))
+            }
         }
     }
 
@@ -131,7 +135,10 @@ impl Context<'_> {
     pub(super) fn named_type(&self, name: &ast::DataType) -> Result<Option<RelationName>> {
         match name {
             ast::DataType::Custom(name, _) => self.type_at(&object_name(name)?),
-            _ => Ok(None),
+            other => match name_elsewhere(other) {
+                Some(name) => self.type_at(&[name]),
+                None => Ok(None),
+            },
         }
     }
 
@@ -241,4 +248,54 @@ impl ExpressionBinder<'_> {
         let all = std::iter::once(empty).chain(bounds).collect();
         self.function_call(&format!("{name}_of"), all)
     }
+}
+
+/// The word that is the name of a type for other products, which the grammar knows, and any name in PostgreSQL.
+fn name_elsewhere(name: &ast::DataType) -> Option<String> {
+    use ast::DataType as Written;
+    let is_word = matches!(
+        name,
+        Written::Nvarchar(None)
+            | Written::Clob(None)
+            | Written::Binary(None)
+            | Written::Varbinary(None)
+            | Written::Blob(None)
+            | Written::TinyBlob
+            | Written::MediumBlob
+            | Written::LongBlob
+            | Written::Bytes(None)
+            | Written::BigNumeric(ast::ExactNumberInfo::None)
+            | Written::BigDecimal(ast::ExactNumberInfo::None)
+            | Written::TinyInt(None)
+            | Written::MediumInt(None)
+            | Written::Int16
+            | Written::Int32
+            | Written::Int64
+            | Written::Int128
+            | Written::Int256
+            | Written::UTinyInt
+            | Written::USmallInt
+            | Written::UBigInt
+            | Written::HugeInt
+            | Written::UHugeInt
+            | Written::UInt8
+            | Written::UInt16
+            | Written::UInt32
+            | Written::UInt64
+            | Written::UInt128
+            | Written::UInt256
+            | Written::Signed
+            | Written::Unsigned
+            | Written::Float32
+            | Written::Float64
+            | Written::Double(ast::ExactNumberInfo::None)
+            | Written::Date32
+            | Written::Datetime(None)
+            | Written::TimestampNtz(None)
+            | Written::TinyText
+            | Written::MediumText
+            | Written::LongText
+            | Written::String(None)
+    );
+    is_word.then(|| name.to_string().to_lowercase())
 }

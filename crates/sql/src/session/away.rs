@@ -16,7 +16,7 @@ use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::route::{needs_rows_alone, numbers_called};
 use crate::statement::{Statement, Utility};
-use rubato_base::{DataType, Error, NodeId, Result, Value};
+use rubato_base::{DataType, Error, NodeId, Result, SqlState, Value};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -487,6 +487,11 @@ impl Session {
         match end.outcome {
             // It was looked at before.
             Ok(Completed::AwaitsData) => Next::To(StageKind::Parser),
+            // It is not this session that is to end.
+            Err(error) if error.code() == SqlState::ADMIN_SHUTDOWN => {
+                let message = "the node that runs the transaction is being stopped";
+                self.fail(Error::new(SqlState::CANNOT_CONNECT_NOW, message), partition, responder)
+            }
             Err(error) => match self.go_back(&error, partition, responder) {
                 Some(next) => next,
                 None => self.fail(error, partition, responder),

@@ -403,9 +403,14 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn signal(&self, backend_id: i32, terminates: bool) -> Result<bool> {
-        if backend_id == self.identity.backend_id && !terminates {
-            let message = "canceling statement due to user request";
-            return Err(Error::new(SqlState::QUERY_CANCELED, message));
+        if backend_id == self.identity.backend_id {
+            return Err(match terminates {
+                true => {
+                    let message = "terminating connection due to administrator command";
+                    Error::new(SqlState::ADMIN_SHUTDOWN, message)
+                }
+                false => Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request"),
+            });
         }
         let signal = if terminates { Signal::Terminate } else { Signal::Cancel };
         let signals = self.identity.signals.as_ref();

@@ -91,6 +91,13 @@ impl Session {
         if was_replaying && self.block == Block::Failed {
             self.lose_block(&error, partition);
         }
+        if error.code() == SqlState::ADMIN_SHUTDOWN && !self.is_hosted {
+            // As in PostgreSQL nothing follows, not even that the session is ready.
+            responder.fatal(&error);
+            self.leave(partition);
+            self.is_over = true;
+            return Next::To(StageKind::Parser);
+        }
         responder.error(&error);
         if self.in_script {
             self.script.clear();

@@ -576,6 +576,10 @@ impl Session {
             return next;
         }
         loop {
+            if self.is_over {
+                requests.clear();
+                return Next::Idle;
+            }
             if self.current.is_some() {
                 return Next::To(self.execution_stage());
             }

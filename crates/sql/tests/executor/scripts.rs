@@ -78,6 +78,7 @@ scripts!(
     merged,
     nested,
     ordered_sets,
+    own_type_names,
     partial_indexes,
     precedence,
     recursive,

@@ -252,6 +252,15 @@ fn find_shown_of_all_nodes(plan: &Plan) -> u8 {
     shown.map(|(number, _)| 1 << number).sum()
 }
 
+/// Whether it shows what only the client's own session knows: prepared statements and cursors.
+pub(crate) fn shows_own_session(plan: &Plan) -> bool {
+    let own = ["pg_catalog.pg_prepared_statements", "pg_catalog.pg_cursors"];
+    shows_anywhere(
+        plan,
+        &|relation| matches!(relation, Relation::System(name) if own.contains(&&**name)),
+    )
+}
+
 fn shows_anywhere(plan: &Plan, is: &dyn Fn(&Relation) -> bool) -> bool {
     let mut is_needed = false;
     let mut look = |select: &SelectPlan| is_needed |= shows(select, is);

@@ -128,3 +128,17 @@ fn a_session_in_process_has_no_addresses() {
         "{said:?}"
     );
 }
+
+/// As in PostgreSQL: the error is the last that its client hears, and nothing that it has sent behind it is done.
+#[test]
+fn a_session_that_ends_itself_does_nothing_more() {
+    let mut world = World::new(2);
+    world.must(0, "create table t (a int); insert into t values (1)");
+    let said = world.ask(
+        0,
+        "insert into t values (2); select pg_terminate_backend(pg_backend_pid()); insert into t values (3)",
+    );
+    let told = "E 57P01 terminating connection due to administrator command";
+    assert_eq!(said.last().map(String::as_str), Some(told), "{said:?}");
+    assert_eq!(world.rows(1, "select array_agg(a) from t"), ["{1}"]);
+}

@@ -33,5 +33,6 @@ mod scripts;
 mod slices;
 mod subqueries;
 mod views;
+mod waited_changes;
 mod walk;
 mod world;

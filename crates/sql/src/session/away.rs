@@ -14,7 +14,7 @@ use crate::client::{Formats, Responder, TransactionStatus};
 use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
 use crate::plan::Plan;
-use crate::route::{needs_rows_alone, numbers_called};
+use crate::route::{needs_rows_alone, numbers_called, shows_own_session};
 use crate::statement::{Statement, Utility};
 use rubato_base::{DataType, Error, NodeId, Result, SqlState, Value};
 use rubato_stages::StageKind;
@@ -185,10 +185,10 @@ impl Session {
 
     /// Whether what begins here would rather be on the keeper: temporary relations are there, which are emptied and dropped there
     /// with the transaction, or the session has needed what there is once.
-    fn is_better_at_keeper(&self, home: Home, alone: bool, partition: &Partition) -> bool {
+    fn is_better_at_keeper(&self, home: Home, (plan, alone): (&Plan, bool), partition: &Partition) -> bool {
         let has_own = || self.has_own(partition) || self.has_own_elsewhere(&self.catalog(partition));
         match alone {
-            true => matches!(home, Home::OverSeveral | Home::Catalogs) && has_own(),
+            true => matches!(home, Home::OverSeveral | Home::Catalogs) && has_own() && !shows_own_session(plan),
             false => self.begins_at_keeper || has_own(),
         }
     }
@@ -253,7 +253,7 @@ impl Session {
         if begins_block && home == Home::Anywhere && sets_only(&current.statement) {
             return Ok(Place::Here);
         }
-        if self.transaction.is_none() && self.is_better_at_keeper(home, current.alone, partition) {
+        if self.transaction.is_none() && self.is_better_at_keeper(home, (plan, current.alone), partition) {
             return Ok(desk.keeper().map_or(Place::Here, Place::At));
         }
         // Who has sent a block here knew why; rows of other nodes can be reached.

@@ -59,6 +59,11 @@ impl Session {
                 self.to_bind = Some(ToBind::Again);
                 return Ok(Next::To(StageKind::Optimizer));
             }
+            // Or what the statement names: what there is to do for it was decided when it was bound.
+            None if self.is_bound_otherwise(partition) => {
+                self.to_bind = Some(ToBind::Again);
+                return Ok(Next::To(StageKind::Optimizer));
+            }
             None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
         };
         let Some(changing) = self.change_beside_writers(changing, partition, context)? else {
@@ -133,6 +138,12 @@ impl Session {
             return Ok(None);
         }
         Ok(Some(changing))
+    }
+
+    /// Whether the statement was bound to another version of the catalog than there is by now.
+    fn is_bound_otherwise(&self, partition: &Partition) -> bool {
+        let current = self.current.as_ref();
+        current.is_some_and(|current| current.catalog_version != self.catalog(partition).version)
     }
 
     fn is_bound_now(&mut self, plan: &Plan, partition: &Partition) -> bool {

@@ -67,10 +67,18 @@ impl Session {
             return Ok(());
         };
         let seen = transaction.seen_version;
-        if versions.any(|version| version > seen) {
-            partition.database.catch_up(transaction.id)?;
-            transaction.seen_version = newest;
+        if !versions.any(|version| version > seen) {
+            return Ok(());
         }
+        // What other nodes read for it does not catch up: they would be asked at its tick for what has another meaning since.
+        if transaction.far.as_ref().is_some_and(|far| far.has_begun()) {
+            return Err(Stop::Abort(Error::serialization(
+                "a table was changed by another transaction",
+                "the statement would read it as it was before",
+            )));
+        }
+        partition.database.catch_up(transaction.id)?;
+        transaction.seen_version = newest;
         Ok(())
     }
 
@@ -92,15 +100,6 @@ impl Session {
             let referred = referred.filter_map(|key| catalog.tables.get(&key.referenced_table));
             versions.extend(referred.map(|referred| referred.version));
             versions.push(table.version);
-        }
-        let is_newer = versions.iter().any(|version| *version > seen);
-        let own = self.transaction.as_ref();
-        // What other nodes read for it does not catch up.
-        if is_newer && own.is_some_and(|own| own.far.as_ref().is_some_and(|far| far.has_begun())) {
-            return Err(Stop::Abort(Error::serialization(
-                "a table was changed by another transaction",
-                "the statement looks at its rows for a foreign key",
-            )));
         }
         self.see_schema(versions.into_iter(), partition)
     }

@@ -185,6 +185,11 @@ fn temporary_tables_are_the_clients_own() {
         vec![Value::Int4(5)],
     );
     assert!(found.contains(&"D 50".to_owned()), "{found:?}");
+    // What is the session's own is here all the same.
+    ask_at(1, &mut sites, "PREPARE three AS SELECT 3");
+    ask_at(1, &mut sites, "DECLARE four CURSOR WITH HOLD FOR SELECT 4");
+    let own = "SELECT (SELECT string_agg(name, '') FROM pg_prepared_statements), (SELECT name FROM pg_cursors)";
+    assert_eq!(ask_at(1, &mut sites, own)[1], "D three|four");
     // Others see neither it nor what it hides.
     assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM notes")[1], "D 0");
     let told = ask_at(1, &mut sites, "SELECT * FROM mine");

@@ -120,6 +120,15 @@ fn copy_end_point(cursor: &mut Cursor<'_>, from: bool) -> Result<()> {
     Err(cursor.error())
 }
 
+/// Names without brackets around them.
+fn bare_names(cursor: &mut Cursor<'_>) -> Result<Vec<String>> {
+    let mut names = vec![cursor.name()?];
+    while cursor.accept_symbol(b',') {
+        names.push(cursor.name()?);
+    }
+    Ok(names)
+}
+
 #[derive(Default)]
 struct RawOptions {
     format: Option<CopyFormat>,
@@ -213,7 +222,15 @@ impl RawOptions {
             Some("csv") => self.format = Some(CopyFormat::Csv),
             Some("header") => self.header = true,
             Some("freeze") => {}
-            Some("force") => return Err(Error::unsupported("COPY with FORCE outside of an option list")),
+            Some("force") if cursor.accept("quote") => match cursor.accept_symbol(b'*') {
+                true => self.force_quote_all = true,
+                false => self.force_quote = Some(bare_names(cursor)?),
+            },
+            Some("force") if cursor.accept_all(&["not", "null"]) => self.force_not_null = bare_names(cursor)?,
+            Some("force") => {
+                cursor.expect("null")?;
+                self.force_null = bare_names(cursor)?;
+            }
             Some(option) => {
                 cursor.accept("as");
                 let value = cursor.text_literal()?;

@@ -70,8 +70,9 @@ impl Session {
         if !versions.any(|version| version > seen) {
             return Ok(());
         }
-        // What other nodes read for it does not catch up: they would be asked at its tick for what has another meaning since.
-        if transaction.far.as_ref().is_some_and(|far| far.has_begun()) {
+        // Where the change stands this node need not know, and what other nodes read for it does not catch up: they would be asked at its tick
+        // for what has another meaning since.
+        if partition.grid.as_ref().is_some_and(|desk| desk.members().len() > 1) {
             return Err(Stop::Abort(Error::serialization(
                 "a table was changed by another transaction",
                 "the statement would read it as it was before",

@@ -377,7 +377,8 @@ impl Session {
             Some((own, base)) if Arc::ptr_eq(base, &committed) => Ok(Some(Arc::clone(own))),
             Some((own, base)) => {
                 let mut merged = merge(base, own, &committed).map_err(|name| changed(&name))?;
-                merged.version = u64::from(partition.take_storage_id());
+                // What has changed is newer than all who have begun meanwhile by the catalog of others: they tell by that what they have not seen.
+                renumber(&committed, &mut merged, u64::from(partition.take_storage_id()));
                 merged.next_id = merged.next_id.max(partition.next_storage_id);
                 Ok(Some(Arc::new(merged)))
             }

@@ -62,7 +62,7 @@ pub const STOCK: Keys = keys(Table::Bounded, 0, 3);
 pub const MEMBERS: Keys = keys(Table::Member, 0, 16);
 /// Rows that are replaced all at once.
 pub const BOARD: Keys = keys(Table::Board, 0, 8);
-/// The table that takes turns with that of [`BOARD`].
+/// The table that takes turns with `board`.
 pub const TWIN: &str = "board_twin";
 /// Groups of members.
 pub const GROUPS: i64 = 3;

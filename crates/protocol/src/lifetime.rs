@@ -40,10 +40,11 @@ impl FormulaDatabase {
         let (ts, began) = (t.ts, t.begun);
         let knows_all = self.redefined.are_known_since(began);
         // So it is nearly always.
-        if ts >= self.last_made_at && self.replaced.is_empty() && knows_all {
+        if ts >= self.last_made_at && self.replaced.is_empty() && knows_all && self.ended_definitions.is_empty() {
             return Ok(());
         }
-        if !knows_all && self.redefined.is_unknown(table, began) && is_kept(Rule::R8) {
+        let is_unknown = || self.redefined.is_unknown(table, began) || self.is_about_to_change(table, ts);
+        if is_kept(Rule::R8) && is_unknown() {
             return Err(Stop::Abort(Error::serialization(
                 "a table was changed by another transaction",
                 format!("storage {table}"),
@@ -58,6 +59,13 @@ impl FormulaDatabase {
             ))),
             false => Ok(()),
         }
+    }
+
+    /// Whether a definition has committed at the snapshot or below that is still to be carried out here: what comes in the same frame as the
+    /// decision finds the table as it was, and nobody to wait for.
+    fn is_about_to_change(&self, table: TableId, ts: Timestamp) -> bool {
+        let mut ended = self.ended_definitions.iter();
+        ended.any(|own| own.committed_at.is_some_and(|place| place <= ts) && own.definition.closed.contains(&table))
     }
 
     /// Waits for a prepared branch that may replace the storage at or below the transaction's snapshot (rule R-7).

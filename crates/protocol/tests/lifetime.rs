@@ -172,3 +172,30 @@ fn who_may_not_have_heard_of_a_change_does_not_read_the_table_behind_it() {
     assert_eq!(reads(&mut database, knowing, OLD), Ok(true));
     assert!(is_refused(reads(&mut database, unknowing, OLD)));
 }
+
+/// Rules, of a change that has committed here and is to be carried out behind what came with its decision.
+#[test]
+fn who_comes_with_the_decision_of_a_change_does_not_read_the_table_behind_it() {
+    let mut log = CountingLog(0);
+    let mut database = filled(&mut log);
+    let tick = database.clock().next_tick();
+    let change = database.begin_branch(tick, false);
+    database.define(change);
+    database.close_tables(change, &[OLD]).expect("closed");
+    database.attach_to_session(change, vec![1], &[], &[]).expect("attached");
+    let before = database.begin(options());
+    let global = GlobalId {
+        tick,
+        coordinator: NodeId(1),
+    };
+    let prepared = database.prepare(change, global, &mut log).expect("prepared");
+    let behind = database.begin(options());
+    database
+        .commit_at(change, global, prepared.floor, &mut log)
+        .expect("commits");
+    assert!(matches!(reads(&mut database, behind, OLD), Err(Stop::Abort(_))));
+    assert_eq!(reads(&mut database, before, OLD), Ok(true), "he stands before it");
+    assert_eq!(reads(&mut database, behind, COUNTER), Ok(true), "that is another table");
+    assert_eq!(database.take_ended_definitions().len(), 1);
+    assert_eq!(reads(&mut database, behind, OLD), Ok(true), "it changed nothing of it");
+}

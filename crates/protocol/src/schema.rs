@@ -86,6 +86,7 @@ impl FormulaDatabase {
         for changed in open.filter(|changed| **changed == Timestamp::MAX) {
             *changed = until;
         }
+        self.settle_redefined(until);
     }
 
     /// A branch of a transaction of another node is going to write to the table: a schema change of it waits for its end.

@@ -206,7 +206,6 @@ impl GridState {
         }
         if std::mem::take(&mut self.catalogs.is_telling) {
             partition.database.settle_definitions_changed(self.last_tick_before());
-            partition.database.settle_redefined(self.last_tick_before());
             let own = self.settings.id;
             for node in self.settings.nodes.clone() {
                 if node != own && self.calls.is_up(node) {

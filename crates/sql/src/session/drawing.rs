@@ -16,7 +16,7 @@ const NUMBERS_MAX: usize = 1024;
 /// What the statement under way has drawn, and what it is to draw again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockDraws {
-    /// In order; `None` if they are too many, or mean something else if they are drawn again.
+    /// In order; `None` if the block is not run again, they are too many, or mean something else if they are drawn again.
     numbers: Option<Vec<(u32, i64)>>,
     again: BTreeMap<u32, VecDeque<i64>>,
     /// A sequence was set within the block: what is drawn behind that depends on it.
@@ -26,9 +26,9 @@ pub(super) struct BlockDraws {
 }
 
 impl BlockDraws {
-    fn begin(&mut self, version: u64, again: &[(u32, i64)]) {
+    fn begin(&mut self, version: u64, again: &[(u32, i64)], is_kept: bool) {
         self.version = version;
-        self.numbers = (!self.is_set).then(Vec::new);
+        self.numbers = (is_kept && !self.is_set).then(Vec::new);
         self.again.clear();
         for (sequence, number) in again {
             self.again.entry(*sequence).or_default().push_back(*number);
@@ -92,7 +92,8 @@ impl Session {
         }
         self.random_before = self.random;
         let version = self.committed(partition).version;
-        self.taken.drawn.begin(version, &again.numbers);
+        let is_kept = self.replay.is_kept();
+        self.taken.drawn.begin(version, &again.numbers, is_kept);
     }
 
     /// What the statement under way has drawn before, if it is run again. Where a definition has changed since, a sequence may have begun anew.

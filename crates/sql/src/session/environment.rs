@@ -165,9 +165,11 @@ impl SessionEnvironment<'_> {
     /// The next number: of the sequence, or of those that were fetched for the statement.
     fn take_next(&self, sequence: &Sequence) -> Result<i64> {
         let is_here = !self.sequences.borrow().are_elsewhere;
-        let last = is_here.then(|| self.sequences.borrow().state(sequence));
-        if let Some(again) = self.taken.borrow_mut().drawn.next(sequence, last) {
-            return Ok(again);
+        if self.taken.borrow().drawn.count(sequence.id) > 0 {
+            let last = is_here.then(|| self.sequences.borrow().state(sequence));
+            if let Some(again) = self.taken.borrow_mut().drawn.next(sequence, last) {
+                return Ok(again);
+            }
         }
         if is_here {
             return self.sequences.borrow_mut().next(sequence);

@@ -16,12 +16,15 @@ impl Session {
     /// Errors: [`Stop::Abort`] if the transaction has read through one of the views when it said something else (rule R-8, as for tables).
     pub(super) fn see_definitions(&mut self, named: &[(RelationName, u64)], partition: &mut Partition) -> Outcome<()> {
         self.see_schema(named.iter().map(|(_, version)| *version), partition)?;
+        if self.committed(partition).views.is_empty() {
+            return Ok(());
+        }
         let catalog = Arc::clone(self.committed(partition));
         let Some(transaction) = self.transaction.as_mut().filter(|it| it.catalog.is_none()) else {
             return Ok(());
         };
         for (name, version) in named {
-            if catalog.views.is_empty() || !catalog.views.contains_key(name) {
+            if !catalog.views.contains_key(name) {
                 continue;
             }
             match transaction.viewed_versions.iter().find(|(other, _)| other == name) {

@@ -96,6 +96,12 @@ impl FormulaDatabase {
         read.find_map(|table| Some((self.replacing(t.id, table, when)?, table)))
     }
 
+    /// The least place that a prepared schema change may come to have here, if there is one. (Its catalogs may be told of before its decision is.)
+    pub fn prepared_change(&self) -> Option<Timestamp> {
+        let floors = self.closed.values().filter_map(|owner| self.floor_of(*owner));
+        floors.min()
+    }
+
     /// Storage that the transaction's definition has made is of this place, or of a later one.
     pub(crate) fn date_created(&mut self, transaction: TransactionId, place: Timestamp) {
         let own = self.transactions.get(transaction);

@@ -425,7 +425,15 @@ impl GridState {
             attachment: Some(&content),
         })?;
         partition.database.note_log_position(appended);
+        // The decision of the change may come later than what the keeper tells of it, and changes nothing here then.
+        let (floor, redefined) = match partition.database.prepared_change() {
+            Some(floor) => (floor, redefined_storage(&partition.databases, &databases)),
+            None => (last_tick, Vec::new()),
+        };
         let mut changed = change_to(Arc::new(databases), (None, last_tick), partition, shared);
+        for storage in redefined {
+            partition.database.note_redefined(storage, floor, last_tick);
+        }
         self.renew_ticks();
         let is_told = |own: &mut Untold| versions.get(&own.database).is_none_or(|told| *told >= own.version);
         let now_told = self.catalogs.untold.extract_if(.., is_told);

@@ -148,7 +148,7 @@ impl Session {
 
     /// ALTER GRID REMOVE NODE: it is no member any more, if it has nothing that others need. Its tag.
     ///
-    /// Errors: 42704 for a node that is none; 55000 for this one; 2BP01 as long as it has rows; 55006 while a definition is changed, and if the others
+    /// Errors: 42704 for a node that is none; 55000 for this one; 2BP01 as long as it has rows; 55006 while a definition is changed or a transaction waits for its decision, and if the others
     /// cannot agree on anything without it.
     pub(super) fn remove_node(&mut self, node: NodeId, partition: &Partition) -> Result<String> {
         if self.block != Block::None {
@@ -167,6 +167,13 @@ impl Session {
         if !partition.schema_changes.is_empty() {
             let message = "a definition is being changed, which may come to need the node";
             return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint("Try again when it has ended."));
+        }
+        let mut in_doubt = partition.database.prepared_branches();
+        if let Some((transaction, _)) = in_doubt.find(|(global, _)| global.coordinator == node) {
+            let message = format!("only node {} knows how a transaction ends", node.0);
+            return Err(Error::new(SqlState::OBJECT_IN_USE, message)
+                .with_detail(format!("Transaction {transaction} is prepared here."))
+                .with_hint("Try again when it has ended: in a moment, if the node runs."));
         }
         for database in partition.databases.iter() {
             // Those that are named no place lie here.

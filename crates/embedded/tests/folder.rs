@@ -111,7 +111,10 @@ fn a_check_counts_what_is_there_and_names_what_is_damaged() {
     database.close().expect("closes");
     let report = check(folder.path()).expect("whole");
     assert_eq!((report.tables, report.rows, report.index_entries), (1, 500, 500));
-    assert_eq!(report.store_rows, 1_001, "rows, index entries and the mark");
+    assert_eq!(
+        report.store_rows, 1_002,
+        "rows, index entries, the mark and how far the log reaches"
+    );
     let log = folder.path().join("log");
     let mut names: Vec<_> = std::fs::read_dir(&log)
         .expect("lists")
@@ -234,6 +237,42 @@ fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
     let refused = Database::open(&folder, small()).err().expect("refused");
     assert_eq!(refused.code().as_str(), "XX001", "{refused}");
     assert!(refused.to_string().contains("holds no checkpoint"), "{refused}");
+}
+
+/// A log whose files are gone is no empty database, not even before the first checkpoint; and what a checkpoint saw forced must
+/// be there still.
+#[test]
+fn a_log_that_is_missing_or_cut_is_not_taken_for_a_shorter_one() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("data");
+    let database = Database::open(&folder, small()).expect("opens");
+    let mut session = database.session().expect("a session");
+    session
+        .query("create table t (i int); insert into t values (1)")
+        .expect("runs");
+    drop(session);
+    // As after a kill: closing would make a checkpoint.
+    let killed = place.path().join("killed");
+    copy_folder(&folder, &killed);
+    database.close().expect("closes");
+    let log = |folder: &Path| {
+        let all = files(&folder.join("log")).into_keys();
+        let logs = all.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
+        logs.collect::<Vec<_>>()
+    };
+    for folder in [&killed, &folder] {
+        for path in log(folder) {
+            std::fs::remove_file(path).expect("removes");
+        }
+        for _ in 0..2 {
+            let refused = Database::open(folder, small()).err().expect("refused");
+            assert_eq!(refused.code().as_str(), "XX001", "{refused}");
+            assert!(refused.to_string().contains("there is no"), "{refused}");
+        }
+        let found = check(folder).expect_err("damaged");
+        assert_eq!(found.code().as_str(), "XX001", "{found}");
+        assert_eq!(log(folder), Vec::<PathBuf>::new(), "nothing is begun anew");
+    }
 }
 
 #[test]

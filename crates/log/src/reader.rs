@@ -37,6 +37,14 @@ pub struct Tail {
     pub(crate) batch_start: Lsn,
 }
 
+impl Tail {
+    /// Whether there is any file of the log.
+    #[must_use]
+    pub fn has_segment(&self) -> bool {
+        self.segment.is_some()
+    }
+}
+
 /// Reads records in order. Memory: one mebibyte, or the largest record.
 pub struct Reader {
     directory: Arc<dyn LogDirectory>,
@@ -95,7 +103,10 @@ impl Reader {
     }
 
     /// Starts at the first record of the newest segment: the shortest way to the end.
-    pub(crate) fn open_newest(directory: Arc<dyn LogDirectory>) -> Result<Reader> {
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn open_newest(directory: Arc<dyn LogDirectory>) -> Result<Reader> {
         let mut segments = segment::list(&*directory)?;
         segments.drain(..segments.len().saturating_sub(1));
         let from = segments.first().map_or(Lsn::ZERO, |segment| segment.start);

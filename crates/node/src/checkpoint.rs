@@ -11,7 +11,8 @@ use crate::record::damaged;
 use crate::source::batch_of;
 use parking_lot::MutexGuard;
 use rubato_base::codec::ByteReader;
-use rubato_base::{Lsn, Result, TableId, Timestamp};
+use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp};
+use rubato_log::Tail;
 use rubato_protocol::{DirtyRow, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::databases::{DatabaseFacts, DatabaseId, Databases, Keeping};
@@ -36,6 +37,8 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 /// The table of the store that holds the mark.
 pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
+/// Beside it: how far the log certainly reached. There from the first opening on.
+const LOG_KEY: &[u8] = b"log";
 /// Format of the mark and of everything that it describes.
 const FORMAT_VERSION: u32 = 4;
 /// The format of a mark that says nothing of what the node has heard of its grid's catalogs.
@@ -93,8 +96,8 @@ impl Mark {
         let mut reader = ByteReader::new(bytes);
         let version = reader.u32()?;
         if version > FORMAT_VERSION {
-            let error = rubato_base::Error::new(
-                rubato_base::SqlState::FEATURE_NOT_SUPPORTED,
+            let error = Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
                 format!(
                     "the data folder has format version {version}, this program reads up to version {FORMAT_VERSION}"
                 ),
@@ -123,6 +126,33 @@ impl Mark {
         let bytes = store.get(MARK_TABLE, MARK_KEY).map_err(|error| store_error(&error))?;
         bytes.map(|bytes| Mark::decode(&bytes)).transpose()
     }
+}
+
+/// Notes how far the log certainly reaches, for [`check_log_end`].
+pub(crate) fn note_log_end(batch: &mut Batch, forced: rubato_log::Lsn) {
+    batch.put(MARK_TABLE, LOG_KEY, forced.0.to_le_bytes());
+}
+
+/// Whether the log is whole at its end, as far as the store knows: files of the log that are not there any more would otherwise be a
+/// database with less in it, and without any a new one. Gives whether the store knows of a log at all.
+///
+/// Errors: XX001 where the log does not reach as far as it was once forced; 58030.
+pub(crate) fn check_log_end(store: &dyn Store, tail: &Tail, log: &str) -> Result<bool> {
+    let Some(bytes) = store.get(MARK_TABLE, LOG_KEY).map_err(|error| store_error(&error))? else {
+        return Ok(false);
+    };
+    let reached = ByteReader::new(&bytes).u64()?;
+    if tail.has_segment() && tail.end.0 >= reached {
+        return Ok(true);
+    }
+    let found = match tail.has_segment() {
+        true => format!("it ends at {}", tail.end),
+        false => "there is none".to_owned(),
+    };
+    let message = format!("the log in {log} is damaged: {found}, although it was written up to {reached} once");
+    Err(Error::new(SqlState::DATA_CORRUPTED, message)
+        .with_detail("Files of the log are missing or cut; what they held is lost with them.")
+        .with_hint("Put the missing files back, or restore a copy of the whole folder."))
 }
 
 /// The databases with what a record or a mark says of them.
@@ -203,9 +233,10 @@ impl Shared {
             mark.clock = mark.clock.max(partition.database.clock());
             partition.drop_storage([]);
         }
+        let forced = self.forcer.force().map_err(|error| log_error(&error))?;
         let mut batch = Batch::new();
         batch.put(MARK_TABLE, MARK_KEY, mark.encode());
-        self.forcer.force().map_err(|error| log_error(&error))?;
+        note_log_end(&mut batch, forced);
         self.store
             .apply(batch)
             .and_then(|()| self.store.force())

@@ -2,7 +2,7 @@
 
 mod definitions;
 
-use crate::checkpoint::{MARK_TABLE, Mark, spill, with_attached};
+use crate::checkpoint::{MARK_TABLE, Mark, check_log_end, note_log_end, spill, with_attached};
 use crate::commit_log::{LogEnd, LogWriter};
 use crate::errors::{log_error, store_error};
 use crate::laying::Laying;
@@ -25,7 +25,7 @@ use rubato_sql::databases::{Databases, storage_of};
 use rubato_sql::executor::derived_row;
 use rubato_sql::partition::{Attachment, Derived, Partition, SchemaChanges, SequenceValues};
 use rubato_sql::row_numbers::{NUMBERS_OF_OTHERS, RowNumberCounters};
-use rubato_storage::Store;
+use rubato_storage::{Batch, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -105,8 +105,12 @@ pub(crate) fn recover(
     // store must never have what the log could still lose.
     let mark = Mark::read(&**store)?;
     log_reader(&directory, mark.as_ref())?;
-    let opened = rubato_log::open(Arc::clone(&directory), options);
-    let (appender, forcer, tail) = opened.map_err(|error| log_error(&error))?;
+    let found = Reader::open_newest(Arc::clone(&directory)).and_then(Reader::into_tail);
+    let tail = found.map_err(|error| log_error(&error))?;
+    // Before anything is repaired, or begun anew.
+    let is_known = check_log_end(&**store, &tail, &directory.describe(""))?;
+    let resumed = rubato_log::resume(Arc::clone(&directory), options, &tail);
+    let (appender, forcer) = resumed.map_err(|error| log_error(&error))?;
     let bounds = ReplayBounds {
         log_end: tail.end.0,
         memory_bytes: settings.memory_bytes,
@@ -142,6 +146,11 @@ pub(crate) fn recover(
     }
     partition.forget_temporary();
     number_rows(&mut partition)?;
+    if !is_known {
+        let mut batch = Batch::new();
+        note_log_end(&mut batch, tail.end);
+        store.apply(batch).map_err(|error| store_error(&error))?;
+    }
     store.force().map_err(|error| store_error(&error))?;
     Ok(Recovered {
         partition,
@@ -172,6 +181,7 @@ pub(crate) fn replay<'a>(
     let found = Mark::read(&**store)?;
     let log_start = found.as_ref().map_or(0, |mark| mark.log_start);
     let reader = log_reader(&directory, found.as_ref())?;
+    let described = directory.describe("");
     let mut source = LogSource::new(reader, settings.helper);
     let mut recovery = Recovery::new(store, settings, found.unwrap_or_default());
     let mut report = RecoveryReport::default();
@@ -193,7 +203,9 @@ pub(crate) fn replay<'a>(
             });
         }
     }
-    report.cut_bytes = source.into_tail()?.dropped_bytes;
+    let tail = source.into_tail()?;
+    check_log_end(&**store, &tail, &described)?;
+    report.cut_bytes = tail.dropped_bytes;
     recovery.settle_definitions()?;
     recovery.database.finish_recovery();
     recovery.database.set_memory_limit(settings.memory_bytes);

@@ -405,6 +405,10 @@ impl StatementWorker for NodeWorker {
         session.awaits_data()
     }
 
+    fn holds_answer(&self, session: &Session) -> bool {
+        session.holds_answer()
+    }
+
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {
         let id = partition_session(session, self.index);
         let held = self

@@ -166,6 +166,11 @@ pub trait StatementWorker: Send {
         false
     }
 
+    /// Whether what the session has answered so far of a statement waits for more of it, and is not to be sent before.
+    fn holds_answer(&self, _session: &Self::Session) -> bool {
+        false
+    }
+
     /// Whether the session has ended by itself: its answers are sent, and its connection is closed.
     fn is_over(&self, _session: &Self::Session) -> bool {
         false

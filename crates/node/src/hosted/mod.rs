@@ -232,7 +232,7 @@ impl HostedSessions {
         let told = if hosted.is_given_up || own(&mut work.responder).hears != Hears::All {
             work.responder.take_answer();
             Vec::new()
-        } else if work.requests.is_empty() && !hosted.steps.is_empty() {
+        } else if work.session.holds_answer() || (work.requests.is_empty() && !hosted.steps.is_empty()) {
             Vec::new()
         } else {
             work.responder.take_answer()

@@ -306,6 +306,10 @@ impl World {
         self.worker.force_if_idle();
         let some = !completed.is_empty();
         for mut work in completed {
+            if work.session.holds_answer() {
+                self.worker.submit(work);
+                continue;
+            }
             let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
             self.said[work.connection].append(&mut lines.lines);
             self.details[work.connection] = lines.detail.take();

@@ -73,6 +73,16 @@ impl<W: SqlWorker> WorkerLoop<W> {
 
     // Sends what is written; `Again` when nothing is left to send.
     fn send(&mut self, index: usize, now_us: i64) -> Progress {
+        let is_held = self.connections.get_mut(index).is_some_and(|connection| {
+            let Phase::Open(session) = &connection.phase else {
+                return false;
+            };
+            let goes_on = connection.fatal.is_none() && !connection.is_unwanted && self.stopping.is_none();
+            goes_on && self.engine.holds_answer(session)
+        });
+        if is_held {
+            return Progress::Again;
+        }
         if self.hand_over(index) {
             return Progress::Waits;
         }

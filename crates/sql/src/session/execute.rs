@@ -341,7 +341,10 @@ impl Session {
             }
             Ok(Progress::Suspended) => {
                 let at_limit = parameters_hold_rows >= current.max_rows;
-                current.streamed |= !at_limit && responder.buffered_bytes() > current.mark;
+                match at_limit {
+                    true => current.holds = false,
+                    false => current.hold_or_stream(responder.buffered_bytes()),
+                }
                 let is_more = current.streamed && current.origin == Origin::Replay;
                 self.current = Some(current);
                 // The client was shown less, and nothing of this is to go out.

@@ -459,6 +459,7 @@ impl Session {
             savepoint: None,
             mark: responder.buffered_bytes(),
             streamed: false,
+            holds: false,
             alone,
             tag: None,
             fetch: None,

@@ -192,6 +192,8 @@ struct Current {
     mark: usize,
     /// Whether answers have gone out since: then it cannot be run again.
     streamed: bool,
+    /// What has been answered of it waits here for more: see [`Session::holds_answer`].
+    holds: bool,
     /// Whether it is a transaction of its own.
     alone: bool,
     /// The tag it ended with; the transaction stage finishes it.
@@ -613,6 +615,9 @@ impl Session {
 
     /// The answers given so far have been taken away: of a statement that has answered nothing yet, nothing more can be.
     fn resume(&mut self, responder: &dyn Responder) {
+        if self.holds_answer() {
+            return;
+        }
         for current in self.current.iter_mut().chain(&mut self.after_replay) {
             if !current.streamed {
                 current.mark = responder.buffered_bytes();

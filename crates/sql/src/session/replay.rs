@@ -19,6 +19,8 @@ pub const REPLAY_STATEMENTS_MAX: usize = 64;
 const REPLAY_SHOWN_BYTES_MAX: usize = 64 << 10;
 /// Statements for which a session keeps room between blocks.
 const IDLE_STATEMENTS_MAX: usize = 16;
+/// Bytes that are answered of a statement before any of them go out in its midst: as many as PostgreSQL sends at a time.
+const HELD_BYTES_MAX: usize = 8 << 10;
 /// Bytes of the parameters of one that is kept, and of a text that could not be bound.
 const REPLAY_PARAMETER_BYTES_MAX: usize = 256 << 10;
 
@@ -39,6 +41,20 @@ pub(super) struct Replayed {
     drawn: (Draws, u64),
     /// The types that were declared for a text that could not be bound when it was to be prepared.
     declared: Option<Arc<[DataType]>>,
+}
+
+impl Current {
+    /// Others have their turn before the statement goes on: with so much in the buffer, its answers go out, or wait. Nothing goes out of
+    /// what is run again, of which the client was shown no more than is kept.
+    pub(super) fn hold_or_stream(&mut self, buffered_bytes: usize) {
+        let bytes = buffered_bytes.saturating_sub(self.mark);
+        let bytes_max = match self.origin {
+            Origin::Replay => REPLAY_SHOWN_BYTES_MAX,
+            _ => HELD_BYTES_MAX,
+        };
+        self.streamed |= bytes > bytes_max;
+        self.holds = bytes > 0 && !self.streamed;
+    }
 }
 
 impl Replayed {
@@ -237,6 +253,7 @@ impl Session {
                     savepoint: None,
                     mark: responder.buffered_bytes(),
                     streamed: false,
+                    holds: false,
                     alone: false,
                     tag: None,
                     fetch: None,
@@ -268,6 +285,12 @@ impl Session {
         for (savepoint, mark) in savepoints.zip(self.replay.marks.drain(..)) {
             savepoint.session = mark;
         }
+    }
+
+    /// Whether what has been answered of the statement under way is to wait for more of it, although others have their turn: it is less than
+    /// is worth sending, and what has not gone out can be taken back when the statement or its block is run again.
+    pub fn holds_answer(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.holds)
     }
 
     /// Whether the statement under way is run again, and nobody hears its answers.

@@ -250,6 +250,7 @@ impl Session {
             savepoint: None,
             mark: 0,
             streamed: false,
+            holds: false,
             alone: piece.alone && self.block == Block::None,
             tag: None,
             fetch: None,

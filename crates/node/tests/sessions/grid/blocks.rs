@@ -60,6 +60,19 @@ fn copy(sites: &mut [Site; 2], data: &[&str], end: Request) -> Vec<String> {
     sites[1].said()
 }
 
+/// Each row waits for what another node has of it: others have their turn, and the rows so far wait for the rest.
+#[test]
+fn rows_that_were_looked_up_one_by_one_are_kept_with_their_block() {
+    let mut sites = made();
+    let looks = "SELECT id, (SELECT v FROM stock other WHERE other.id = stock.id) FROM stock ORDER BY id";
+    let [straight, within] = ["", "BEGIN; "].map(|begin| ask_at(1, &mut sites, &format!("{begin}{looks}")));
+    assert_eq!(straight.len(), 13, "{straight:?}");
+    assert!(within.ends_with(&["Z T".to_owned()]) && fine(&within), "{within:?}");
+    let made = ask_at(1, &mut sites, "CREATE TABLE made_then (id int)");
+    assert_eq!(made, ["C CREATE TABLE", "Z T"]);
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+}
+
 #[test]
 fn what_a_block_has_made_is_known_to_its_client() {
     let mut sites = made();

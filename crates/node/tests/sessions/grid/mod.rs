@@ -175,8 +175,10 @@ impl Site {
     fn step(&mut self) {
         self.worker.run(clock_us());
         while let Some(mut work) = self.worker.poll_completed() {
-            let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
-            self.said.append(&mut lines.lines);
+            if !work.session.holds_answer() {
+                let lines = work.responder.as_any().downcast_mut::<Lines>().expect("lines");
+                self.said.append(&mut std::mem::take(lines).lines);
+            }
             if work.requests.is_empty() {
                 self.idle = Some(work.session);
             } else {

@@ -34,8 +34,6 @@ const YCSB_COLUMNS: usize = 10;
 pub(super) struct Laboratory<'a> {
     pub arguments: &'a PaperArguments,
     pub stopper: &'a Stopper,
-    /// How many this machine has.
-    pub processors: u32,
     /// Tells how far it is.
     pub tell: &'a dyn Fn(&str),
 }
@@ -57,7 +55,6 @@ impl Laboratory<'_> {
         let settings = NodeSettings {
             memory: self.arguments.memory.clone(),
             are_apart,
-            has_processors: nodes <= self.processors,
             more: vec!["--stage-threads".to_owned(), stage_threads.to_string()],
         };
         Grid::start(nodes, &settings, self.stopper)
@@ -84,7 +81,7 @@ impl Laboratory<'_> {
             })
         })?;
         let settings = Settings::unpaced(scale, self.arguments.seed).with_remote_share(setup.remote_share);
-        let connect = |terminal: u64| nodes.connect_terminal(terminal as usize / scale.warehouses as usize);
+        let connect = |terminal: u64| nodes.connect(terminal as usize / scale.warehouses as usize);
         let (report, each) = self.measure(&nodes, setup.terminals, |pace| tpcc::run_at(connect, settings, pace))?;
         let mut run = run_of(setup, &report, each);
         run.new_orders_per_minute = report.per_minute("New-Order");
@@ -130,7 +127,7 @@ impl Laboratory<'_> {
         let settings = Settings::unpaced(scale, self.arguments.seed).with_remote_share(setup.remote_share);
         let connect = |terminal: u64| {
             let warehouse = terminal as i64 % scale.warehouses + 1;
-            grid.connect_terminal(grid.node_of_warehouse(warehouse) + off_by)
+            grid.connect(grid.node_of_warehouse(warehouse) + off_by)
         };
         let (report, each) = self.measure(grid, setup.terminals, |pace| tpcc::run_at(connect, settings, pace))?;
         let checked = tpcc::check(&mut grid.connect(0)?, scale, "after the run");
@@ -187,7 +184,7 @@ impl Laboratory<'_> {
             seed: self.arguments.seed,
         };
         let records = InsertedRecords::new(shape.records);
-        let connect = |client: u64| grid.connect_terminal(client as usize);
+        let connect = |client: u64| grid.connect(client as usize);
         let (report, each) = self.measure(grid, setup.terminals, |pace| {
             ycsb::run(connect, settings, &records, pace)
         })?;

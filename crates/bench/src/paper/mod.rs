@@ -11,7 +11,6 @@ mod experiments;
 mod fit;
 mod overload;
 mod processes;
-mod processors;
 mod report;
 mod simulated;
 
@@ -62,15 +61,14 @@ pub fn run(arguments: &PaperArguments, stopper: &Stopper, out: &mut dyn Write) -
         // Nobody is harmed if it cannot be said.
         let _ = writeln!(std::io::stderr(), "{:6.0} s  {what}", began.elapsed().as_secs_f64());
     };
-    let processors =
-        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
     let laboratory = Laboratory {
         arguments,
         stopper,
-        processors,
         tell: &tell,
     };
     let mut findings = Findings::default();
+    let processors =
+        std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
     let (delay_us, force_us) = match &arguments.real {
         Some(file) => {
             let earlier = earlier(file)?;

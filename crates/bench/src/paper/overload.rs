@@ -113,7 +113,6 @@ pub fn run(arguments: &OverloadArguments, stopper: &Stopper, out: &mut dyn Write
     }
     let settings = NodeSettings {
         are_apart: false,
-        has_processors: false,
         memory: arguments.memory.clone(),
         more: vec!["--max-connections".to_owned(), arguments.sessions.to_string()],
     };

@@ -15,7 +15,6 @@ use tempfile::TempDir;
 
 use super::clients::NO_HUGE_PAGES;
 use super::counters::{Counters, cpu_us, page, resident_bytes};
-use super::processors::{on_processor, stay_on};
 use crate::error::BenchError;
 use crate::url::Target;
 use crate::wire::Connection;
@@ -86,8 +85,6 @@ pub(super) struct NodeSettings {
     pub memory: String,
     /// Whether each is a grid of its own, beside the others.
     pub are_apart: bool,
-    /// Whether each has a processor of its own, which it shares with its clients.
-    pub has_processors: bool,
     /// More arguments of `start`.
     pub more: Vec<String>,
 }
@@ -103,7 +100,6 @@ pub(super) struct Grid<'s> {
     nodes: Vec<Node>,
     stopper: &'s Stopper,
     folder: TempDir,
-    has_processors: bool,
 }
 
 impl Drop for Grid<'_> {
@@ -137,7 +133,6 @@ impl<'s> Grid<'s> {
             nodes: Vec::new(),
             stopper,
             folder,
-            has_processors: settings.has_processors,
         };
         let path = grid.folder.path().to_path_buf();
         for node in 0..count as usize {
@@ -171,13 +166,12 @@ impl<'s> Grid<'s> {
     fn begin(&mut self, mut command: Command, metrics: SocketAddr, log: &Path) -> Result<(), BenchError> {
         let written = std::fs::File::create(log)?;
         // The pipe to its standard input closes however this program ends, and the node ends with that.
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(written);
-        let number = self.nodes.len();
-        let begun = match self.has_processors {
-            true => on_processor(number, || command.spawn()).flatten(),
-            false => command.spawn(),
-        };
-        let mut process = begun.map_err(|wrong| BenchError::Processes(format!("a node cannot be started: {wrong}")))?;
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(written)
+            .spawn()
+            .map_err(|wrong| BenchError::Processes(format!("a node cannot be started: {wrong}")))?;
         let out = process.stdout.take();
         let process = self.stopper.keep(process);
         let mut line = String::new();
@@ -189,6 +183,7 @@ impl<'s> Grid<'s> {
             let said = std::fs::read_to_string(log).unwrap_or_default();
             return Err(BenchError::Processes(format!("a node did not start: {line}{said}")));
         };
+        let number = self.nodes.len();
         let target = Target::parse(&format!("node{number}=postgres://rubato@127.0.0.1:{port}/rubato"))?;
         self.nodes.push(Node {
             process,
@@ -225,14 +220,6 @@ impl<'s> Grid<'s> {
     pub fn connect(&self, node: usize) -> Result<Connection, BenchError> {
         self.stopper.check()?;
         Connection::open(&self.nodes[node % self.nodes.len()].target)
-    }
-
-    /// A session at a node for the calling thread, which does nothing else: it runs where the node does.
-    pub fn connect_terminal(&self, node: usize) -> Result<Connection, BenchError> {
-        if self.has_processors {
-            stay_on(node % self.nodes.len())?;
-        }
-        self.connect(node)
     }
 
     /// What a node's process has of the machine's memory now.

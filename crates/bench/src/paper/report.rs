@@ -88,7 +88,7 @@ fn settings(text: &mut String, arguments: &PaperArguments, findings: &Findings) 
         "Figures of *real processes* are measured on this machine: {cores} cores, {build}, version {}. All nodes and their clients share these cores, so \
          that more nodes cannot show more throughput: what is to be looked at is what a transaction costs. Figures of the *simulated grid* are of \
          the same nodes in virtual time, each with one core of its own, over a network; their service times are measured above, what a message and a statement of a grid \
-         take where each node has a core too, if there is such a grid among them: there a node and its clients run on one core and no other.\n",
+         take where each node has a core too, if there is such a grid among them.\n",
         env!("CARGO_PKG_VERSION")
     );
     let rows = [

@@ -16,7 +16,7 @@ mod peer;
 pub use interface::{Action, ConnectionId, Event, Figures, PeerState, PeerStatus, Sent};
 
 use crate::channel::seal::Key;
-use crate::channel::{APPLICANT, Accepting, Dialling, Greeted, Identity, Progress, Refusal, number_of_life};
+use crate::channel::{APPLICANT, Accepting, Claim, Dialling, Greeted, Identity, Progress, Refusal, number_of_life};
 use crate::frame::Refused;
 use crate::members::MemberMessage;
 use crate::message::GridMessage;
@@ -105,6 +105,13 @@ impl Links {
         }
     }
 
+    /// The log of the node is certainly written up to here: no later life of it is let in that begins with less.
+    pub fn know_log(&mut self, node: NodeId, log_end: u64) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.log_end = peer.log_end.max(log_end);
+        }
+    }
+
     /// It is no member any more.
     pub fn remove_peer(&mut self, node: NodeId) {
         let Some(peer) = self.peers.remove(&node) else {
@@ -184,7 +191,7 @@ impl Links {
             return;
         };
         let here = connection.dialled_here;
-        let judge = |node, life| self.judge(here, node, life);
+        let judge = |claim| self.judge(here, claim);
         let hello = &mut connection.hello;
         let progress = match &mut connection.stage {
             Stage::Connecting { .. } => Progress::More,
@@ -395,7 +402,8 @@ impl Links {
     }
 
     /// Whether a node that has proved who it is gets a channel.
-    fn judge(&self, dialled_here: bool, node: NodeId, life: u64) -> Result<(), Refusal> {
+    fn judge(&self, dialled_here: bool, claim: Claim) -> Result<(), Refusal> {
+        let Claim { node, life, log_end } = claim;
         if node == APPLICANT && !dialled_here {
             return Ok(());
         }
@@ -404,6 +412,10 @@ impl Links {
         if number < seen || (number == seen && life != peer.life) {
             let life = number;
             return Err(Refusal::OlderLife { node, life, seen });
+        }
+        if number > seen && log_end < peer.log_end {
+            let seen = peer.log_end;
+            return Err(Refusal::ShorterLog { node, log_end, seen });
         }
         let stage_of = |id: Option<ConnectionId>| id.and_then(|id| self.connections.get(&id));
         let has_proved =

@@ -55,6 +55,8 @@ pub enum MemberMessage {
     List(Members),
     /// A member is reached at another address from now on.
     MovedTo(String),
+    /// The log of who says it is certainly written up to here, in bytes from its beginning.
+    Written(u64),
 }
 
 impl MemberMessage {
@@ -67,6 +69,7 @@ impl MemberMessage {
             MemberMessage::NotAdmitted(_) => "members: not admitted",
             MemberMessage::List(_) => "members: list",
             MemberMessage::MovedTo(_) => "members: moved",
+            MemberMessage::Written(_) => "members: written",
         }
     }
 }

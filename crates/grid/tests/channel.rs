@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use rubato_base::NodeId;
 use rubato_grid::GridMessage;
 use rubato_grid::channel::{
-    Accepting, Dialling, Greeted, GridId, HELLO_TIME_US, Identity, Integrity, Progress, Refusal, Secret, VERSIONS,
-    Versions,
+    Accepting, Claim, Dialling, Greeted, GridId, HELLO_TIME_US, Identity, Integrity, Progress, Refusal, Secret,
+    VERSIONS, Versions,
 };
 use rubato_grid::frame::Received;
 use rubato_protocol::grid::StageMessage;
@@ -16,13 +16,14 @@ fn identity(node: u32) -> Identity {
         grid: GridId([7; 16]),
         node: NodeId(node),
         life: 5,
+        log_end: 100,
         secret: Secret::new(b"sixteen bytes or more").unwrap(),
         integrity: Integrity::Codes,
         versions: VERSIONS,
     }
 }
 
-fn everybody(_: NodeId, _: u64) -> Result<(), Refusal> {
+fn everybody(_: Claim) -> Result<(), Refusal> {
     Ok(())
 }
 
@@ -143,6 +144,7 @@ fn a_later_version_may_append_to_its_hello_and_this_one_may_not() {
         content.extend_from_slice(&[7; 16]);
         content.extend_from_slice(&1u32.to_le_bytes());
         content.extend_from_slice(&5u64.to_le_bytes());
+        content.extend_from_slice(&100u64.to_le_bytes());
         content.push(1);
         content.extend_from_slice(&[9; 32]);
         content.extend_from_slice(more);
@@ -203,14 +205,18 @@ fn each_refusal_is_a_sentence_at_both_ends() {
 
 #[test]
 fn who_has_proved_himself_is_judged_by_both_ends() {
-    let unknown = |node, _| Err(Refusal::Unknown(node));
-    let older = |node, life| Err(Refusal::OlderLife { node, life, seen: 9 });
-    let connected = |node, _| Err(Refusal::Connected(node));
+    let unknown = |claim: Claim| Err(Refusal::Unknown(claim.node));
+    let older = |Claim { node, life, .. }| Err(Refusal::OlderLife { node, life, seen: 9 });
+    let shorter = |Claim { node, log_end, .. }| {
+        let seen = 101;
+        Err(Refusal::ShorterLog { node, log_end, seen })
+    };
+    let connected = |claim: Claim| Err(Refusal::Connected(claim.node));
     let mut to_two = Vec::new();
     let _ = dialling(identity(1), &mut to_two);
     for (judge, sentence, told) in [
         (
-            &unknown as &dyn Fn(NodeId, u64) -> _,
+            &unknown as &dyn Fn(Claim) -> _,
             "node 1 is no member of the grid",
             "the other end refuses: node 1 is no member of the grid",
         ),
@@ -218,6 +224,13 @@ fn who_has_proved_himself_is_judged_by_both_ends() {
             &older,
             "node 1 is in its life 5, and its life 9 has been seen: its folder is an old copy, or runs twice",
             "the other end refuses: node 1 is in its life 5, and its life 9 has been seen: its folder is an old copy, or runs twice",
+        ),
+        (
+            &shorter,
+            "the log of node 1 ended at 100 when it was started, and it had reached 101 before: its folder is an old copy, or has lost \
+             what was written",
+            "the other end refuses: the log of node 1 ended at 100 when it was started, and it had reached 101 before: its folder is an old \
+             copy, or has lost what was written",
         ),
         (
             &connected,
@@ -246,7 +259,7 @@ fn who_has_proved_himself_is_judged_by_both_ends() {
     accepting.on_bytes(&to_two, &everybody, &mut to_one);
     let mut out = Vec::new();
     let refused =
-        end_of(dialling(identity(1), &mut out).on_bytes(&to_one, &|node, _| Err(Refusal::Unknown(node)), &mut out));
+        end_of(dialling(identity(1), &mut out).on_bytes(&to_one, &|claim| Err(Refusal::Unknown(claim.node)), &mut out));
     assert_eq!(refused.unwrap().unwrap_err(), Refusal::Unknown(NodeId(2)));
 }
 

@@ -39,6 +39,8 @@ pub struct RecoveryReport {
     pub log_bytes: u64,
     /// Bytes of a torn tail that were cut: written by the last process and never forced.
     pub cut_bytes: u64,
+    /// Where the log ends, in bytes from its beginning.
+    pub log_end: u64,
 }
 
 /// How far a recovery has come.
@@ -116,7 +118,7 @@ pub(crate) fn recover(
         memory_bytes: settings.memory_bytes,
     };
     let (recovery, mut report) = replay(store, directory, settings, Some(bounds))?;
-    report.cut_bytes = tail.dropped_bytes;
+    (report.cut_bytes, report.log_end) = (tail.dropped_bytes, tail.end.0);
     let (stored, laying) = (Arc::clone(&recovery.stored), Arc::clone(&recovery.laying));
     drop_unknown(&**store, &stored.lock())?;
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
@@ -205,7 +207,7 @@ pub(crate) fn replay<'a>(
     }
     let tail = source.into_tail()?;
     check_log_end(&**store, &tail, &described)?;
-    report.cut_bytes = tail.dropped_bytes;
+    (report.cut_bytes, report.log_end) = (tail.dropped_bytes, tail.end.0);
     recovery.settle_definitions()?;
     recovery.database.finish_recovery();
     recovery.database.set_memory_limit(settings.memory_bytes);

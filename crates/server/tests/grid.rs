@@ -1,6 +1,8 @@
 //! Several processes that are one database.
 
 mod common;
+#[path = "grid/copies.rs"]
+mod copies;
 #[path = "grid/first.rs"]
 mod first;
 #[path = "grid/spans.rs"]

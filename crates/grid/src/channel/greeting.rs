@@ -52,8 +52,19 @@ impl Greeted {
     }
 }
 
+/// What a node that has proved who it is says of its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Who it is.
+    pub node: NodeId,
+    /// Which of its starts this is, with its lot.
+    pub life: u64,
+    /// How far its log reached when that began.
+    pub log_end: u64,
+}
+
 /// Whether a node that has proved who it is may have a channel: asked with its life.
-pub type Judge<'a> = &'a dyn Fn(NodeId, u64) -> Result<(), Refusal>;
+pub type Judge<'a> = &'a dyn Fn(Claim) -> Result<(), Refusal>;
 
 /// What both ends keep.
 #[derive(Debug)]
@@ -267,7 +278,7 @@ impl Dialling {
         if !self.end.proves(PROOF_OF_THE_DIALLED, &proof) {
             return Err(Refusal::WrongSecret(card.node));
         }
-        judge(card.node, card.life)?;
+        judge(card.claim())?;
         self.end.hear(WELCOME, &proof);
         Ok((card, version))
     }
@@ -389,7 +400,7 @@ impl Half for Accepting {
                 if !self.end.proves(PROOF_OF_THE_DIALLING, body) {
                     return Err(Refusal::WrongSecret(card.node));
                 }
-                judge(card.node, card.life)?;
+                judge(card.claim())?;
                 self.end.hear(PROOF, body);
                 let acceptance = self.end.derive(ACCEPTANCE);
                 self.end.say(out, ACCEPTED, &acceptance);

@@ -1,7 +1,7 @@
 //! The bytes of the hello. What stands here is read by every version there will be: later ones only append.
 
 use super::seal::{Key, Seal};
-use super::{GridId, Identity, Integrity, Refusal, Versions};
+use super::{Claim, GridId, Identity, Integrity, Refusal, Versions};
 use crate::frame::{Splitter, cut, put_frame, sentence_of};
 use rubato_base::codec::ByteReader;
 use rubato_base::{Error, NodeId, Result, SqlState};
@@ -30,6 +30,7 @@ pub(super) struct Card {
     pub(super) grid: GridId,
     pub(super) node: NodeId,
     pub(super) life: u64,
+    pub(super) log_end: u64,
     pub(super) integrity: Integrity,
     pub(super) nonce: Key,
 }
@@ -41,8 +42,17 @@ impl Card {
             grid: identity.grid,
             node: identity.node,
             life: identity.life,
+            log_end: identity.log_end,
             integrity: identity.integrity,
             nonce,
+        }
+    }
+
+    pub(super) fn claim(&self) -> Claim {
+        Claim {
+            node: self.node,
+            life: self.life,
+            log_end: self.log_end,
         }
     }
 
@@ -52,6 +62,7 @@ impl Card {
         out.extend_from_slice(&self.grid.0);
         out.extend_from_slice(&self.node.0.to_le_bytes());
         out.extend_from_slice(&self.life.to_le_bytes());
+        out.extend_from_slice(&self.log_end.to_le_bytes());
         out.push(match self.integrity {
             Integrity::Codes => 1,
             Integrity::Checksums => 2,
@@ -65,6 +76,7 @@ impl Card {
             grid: GridId(array(reader)?),
             node: NodeId(reader.u32()?),
             life: reader.u64()?,
+            log_end: reader.u64()?,
             integrity: match reader.u8()? {
                 1 => Integrity::Codes,
                 2 => Integrity::Checksums,
@@ -106,7 +118,7 @@ pub(super) fn read_welcome(body: &[u8]) -> Result<(u16, Card, Key)> {
 /// The sentence of a refusal for the other end.
 pub(super) fn put_refusal(out: &mut Vec<u8>, seal: &mut Seal, refusal: &Refusal) {
     let weight = match refusal {
-        Refusal::OlderLife { .. } => OUTDATED,
+        Refusal::OlderLife { .. } | Refusal::ShorterLog { .. } => OUTDATED,
         _ if refusal.is_of_no_account() => OF_NO_ACCOUNT,
         _ => WRONG,
     };

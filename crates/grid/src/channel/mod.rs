@@ -8,7 +8,7 @@ mod hello;
 mod refusal;
 pub(crate) mod seal;
 
-pub use greeting::{Accepting, Dialling, Greeted, Judge, Progress};
+pub use greeting::{Accepting, Claim, Dialling, Greeted, Judge, Progress};
 pub use refusal::Refusal;
 
 use rubato_base::NodeId;
@@ -22,10 +22,10 @@ use std::fmt;
 /// Version 12: a life has a lot. Version 13: entries of an index say by the types of their columns where they have the keys of their rows.
 /// Version 14: a COPY that has begun on one node may begin anew on another, which lays its table anew. Version 15: a prepared statement goes
 /// with the types of the columns that its client knows of. Version 16: a node is asked to confirm what was read through others.
-/// Version 17: a statement that is run again goes with what it has drawn.
+/// Version 18: nodes say how far their logs reach.
 pub const VERSIONS: Versions = Versions {
-    lowest: 17,
-    highest: 17,
+    lowest: 18,
+    highest: 18,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;
@@ -137,6 +137,8 @@ pub struct Identity {
     pub node: NodeId,
     /// Which of its starts this is, with a lot ([`life_with_lot`]).
     pub life: u64,
+    /// How far its log reached when that began, in bytes from its beginning.
+    pub log_end: u64,
     /// What it shares with the other nodes.
     pub secret: Secret,
     /// What it wants behind frames: the same at both ends.

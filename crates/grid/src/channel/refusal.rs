@@ -62,6 +62,15 @@ pub enum Refusal {
         /// The one that was seen.
         seen: u64,
     },
+    /// It has begun with less in its log than it had said before.
+    ShorterLog {
+        /// Who it is.
+        node: NodeId,
+        /// How far its log reached when its life began.
+        log_end: u64,
+        /// How far it had reached, as the node has said.
+        seen: u64,
+    },
     /// There is a channel with it, or one is being made from this end. Nothing is wrong.
     Connected(NodeId),
     /// The other end refuses, in its words.
@@ -123,6 +132,12 @@ impl fmt::Display for Refusal {
                     node.0
                 )
             }
+            Refusal::ShorterLog { node, log_end, seen } => write!(
+                f,
+                "the log of node {} ended at {log_end} when it was started, and it had reached {seen} before: its folder is an old copy, or \
+                 has lost what was written",
+                node.0
+            ),
             Refusal::Connected(node) => write!(f, "node {} has a channel already", node.0),
             Refusal::Told(sentence) | Refusal::ToldOutdated(sentence) => write!(f, "the other end refuses: {sentence}"),
         }

@@ -35,6 +35,10 @@ pub(super) fn put_member_message(out: &mut Vec<u8>, message: &MemberMessage) {
             out.push(6);
             put_text(out, address);
         }
+        MemberMessage::Written(log_end) => {
+            out.push(7);
+            put_u64(out, *log_end);
+        }
     }
 }
 
@@ -49,6 +53,7 @@ pub(super) fn read_member_message(reader: &mut ByteReader<'_>) -> Result<MemberM
         4 => MemberMessage::NotAdmitted(read_text(reader)?),
         5 => MemberMessage::List(read_members(reader)?),
         6 => MemberMessage::MovedTo(read_text(reader)?),
+        7 => MemberMessage::Written(reader.u64()?),
         _ => return Err(damaged("an unknown message about members")),
     })
 }

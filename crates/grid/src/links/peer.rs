@@ -10,6 +10,8 @@ pub(super) struct Peer {
     pub(super) address: Option<String>,
     /// The highest life that was seen.
     pub(super) life: u64,
+    /// How far its log certainly reached.
+    pub(super) log_end: u64,
     /// The attempt that is under way from here: one at most.
     pub(super) dial: Option<ConnectionId>,
     /// The channel: one at most.
@@ -34,6 +36,7 @@ impl Peer {
         Peer {
             address: None,
             life: 0,
+            log_end: 0,
             dial: None,
             up: None,
             down: ("it was not dialled yet".to_string(), now_us),

@@ -22,6 +22,7 @@ fn identity(node: u32) -> Identity {
         grid: GridId([7; 16]),
         node: NodeId(node),
         life: 5,
+        log_end: 100,
         secret: Secret::new(b"sixteen bytes or more").unwrap(),
         integrity: Integrity::Codes,
         versions: VERSIONS,
@@ -157,6 +158,49 @@ fn a_node_that_was_started_anew_takes_the_place_of_its_former_life_and_not_the_o
     assert!(!network.nodes[0].is_up(NodeId(1)));
     let sentence = "node 1 is in its life 5, and its life 6 has been seen: its folder is an old copy, or runs twice";
     assert!(refusals(&network.events(0)).contains(&sentence));
+}
+
+/// The folder was copied while its node ran, and put back: its next life has a number that nobody has seen, and its log ends before what its
+/// node has said.
+#[test]
+fn a_life_that_begins_with_a_shorter_log_is_let_in_no_more() {
+    let begun = |life, log_end| {
+        links(Identity {
+            life,
+            log_end,
+            ..identity(1)
+        })
+    };
+    for is_started_anew in [false, true] {
+        let mut network = network(2);
+        network.run_us(3_000_000);
+        assert!(network.nodes[0].is_up(NodeId(1)));
+        network.nodes[0].know_log(NodeId(1), 300);
+        network.nodes[0].know_log(NodeId(1), 250);
+        // The channel was broken, and the node lives as it did.
+        network.replace(1, begun(5, 100), true);
+        network.set_peer(1, 0);
+        network.run_us(3_000_000);
+        assert!(network.nodes[0].is_up(NodeId(1)));
+        if is_started_anew {
+            network.replace(0, links(identity(0)), true);
+            network.set_peer(0, 1);
+            network.nodes[0].know_life(NodeId(1), 5);
+            network.nodes[0].know_log(NodeId(1), 300);
+        }
+        network.replace(1, begun(6, 299), true);
+        network.set_peer(1, 0);
+        network.run_us(3_000_000);
+        assert!(!network.nodes[0].is_up(NodeId(1)));
+        let told = network.events(1);
+        let is_outdated = |event: &Event| matches!(event, Event::Outdated { why } if why.contains("ended at 299 when it was started, and it had reached 300"));
+        assert!(told.iter().any(is_outdated), "{told:?}");
+        // The folder that has all of it is let in.
+        network.replace(1, begun(7, 300), true);
+        network.set_peer(1, 0);
+        network.run_us(9_000_000);
+        assert!(network.nodes[0].is_up(NodeId(1)));
+    }
 }
 
 /// The folder was put back, and counts on where it was: its next life has the number of one that was seen, and another lot. That is known
@@ -328,7 +372,7 @@ fn applicant(node: &mut Links, now_us: u64) -> (ConnectionId, Greeted) {
     for _ in 0..3 {
         node.on_bytes(connection, &std::mem::take(&mut out), now_us);
         let (bytes, _) = written(node, connection);
-        if let Progress::Done(greeted) = dialling.on_bytes(&bytes, &|_, _| Ok(()), &mut out) {
+        if let Progress::Done(greeted) = dialling.on_bytes(&bytes, &|_| Ok(()), &mut out) {
             return (connection, *greeted);
         }
     }

@@ -18,12 +18,13 @@ impl Choices<'_> {
     }
 
     pub(super) fn member_message(&mut self) -> MemberMessage {
-        match self.of(6) {
+        match self.of(7) {
             0 => MemberMessage::Admitted(NodeId(self.small()), self.members()),
             1 => MemberMessage::AskAt(self.text()),
             2 => MemberMessage::NotAdmitted(self.text()),
             3 => MemberMessage::List(self.members()),
             4 => MemberMessage::MovedTo(self.text()),
+            5 => MemberMessage::Written(self.number()),
             _ => MemberMessage::Apply {
                 applicant: self.sixteen(),
                 address: self.text(),

@@ -215,6 +215,7 @@ impl GridNode {
                 agreement: Agreeing::new(agreement, clock),
                 settings,
                 standing,
+                log_end: report.log_end,
                 life_lsn,
                 participant: None,
                 asker,
@@ -414,6 +415,11 @@ impl GridNode {
     /// Which of its starts this is. Nobody may hear of it before the log is forced ([`GridNode::force`]).
     pub fn life(&self) -> u64 {
         self.shared.state.lock().standing.life
+    }
+
+    /// How far its log reached when it was started, in bytes from its beginning.
+    pub fn log_end(&self) -> u64 {
+        self.shared.state.lock().log_end
     }
 
     /// The node beneath, as one that is alone.

@@ -33,6 +33,8 @@ use std::sync::atomic::AtomicBool;
 pub(super) struct GridState {
     pub(super) settings: GridSettings,
     pub(super) standing: StandingRecord,
+    /// How far the log reached when this life began.
+    pub(super) log_end: u64,
     /// Behind the record of this life: nobody hears of the life before the log is forced up to here.
     pub(super) life_lsn: Lsn,
     pub(super) coordinator: Coordinator,

@@ -49,9 +49,9 @@ pub(crate) struct Carrier {
     listener: TcpListener,
     news: Arc<News>,
     counters: Arc<PeerCounters>,
-    links: Links,
+    pub(super) links: Links,
     node: GridNode,
-    place: Place,
+    pub(super) place: Place,
     /// Another node has said that the folder is an old one.
     is_outdated: bool,
     sockets: BTreeMap<ConnectionId, Socket>,
@@ -67,7 +67,9 @@ pub(crate) struct Carrier {
     time_told_us: u64,
     status_us: u64,
     /// How far the log was forced when the node heard of it, and whether something waits for more.
-    forced: Lsn,
+    pub(super) forced: Lsn,
+    /// How far the others were told that it is.
+    pub(super) written_told: Lsn,
     awaits_log: bool,
     /// Nodes that were members, and until when they may hear that they are not.
     leaving: BTreeMap<NodeId, u64>,
@@ -107,6 +109,7 @@ impl Carrier {
             time_told_us: 0,
             status_us: 0,
             forced: Lsn(0),
+            written_told: Lsn(0),
             awaits_log: false,
             leaving: BTreeMap::new(),
             keeper: None,
@@ -207,6 +210,7 @@ impl Carrier {
         self.awaits_log = self.node.waits_for_log();
         if now_us >= self.status_us {
             self.status_us = now_us + STATUS_EVERY_US;
+            self.tell_all_written();
             self.node.note_peers(self.links.status().collect(), &self.place.members);
         }
     }
@@ -223,6 +227,7 @@ impl Carrier {
 
     /// The node stops: the others hear of it, until nothing is left to be written.
     pub(crate) fn stop(&mut self) {
+        self.tell_all_written();
         self.links.stop("the node is being stopped");
         self.turn();
     }
@@ -435,6 +440,8 @@ impl Carrier {
                     self.waiting.remove(&node);
                     self.status_us = 0;
                     self.node.on_node_down(node);
+                    // Before it comes back with less than it has said it had.
+                    self.note_others();
                 }
                 Event::Refused { node, address, why } => match node {
                     Some(node) => tracing::warn!(node = node.0, address, why, "no channel to a node"),
@@ -464,15 +471,6 @@ impl Carrier {
         }
     }
 
-    /// A life of another node that was not seen before is written down, so that an older one is known as such after a start.
-    fn note_life(&mut self, node: NodeId, life: u64) {
-        if self.place.lives.insert(node, life) != Some(life)
-            && let Err(why) = write_members(&self.place, &self.place.members)
-        {
-            tracing::warn!(why, "the life of a node cannot be written down");
-        }
-    }
-
     fn deliver(&mut self) {
         if !self.heard.is_empty() {
             self.node.on_messages(self.heard.drain(..));
@@ -482,6 +480,7 @@ impl Carrier {
     /// What two nodes say to each other first. Lists go both ways: whoever has the newer one may not be the one that has made it.
     fn greet(&mut self, node: NodeId) {
         self.tell_list([node]);
+        self.tell_written([node]);
         if self.node.keeper() == Some(node) {
             self.tell_address(node);
         }
@@ -551,6 +550,9 @@ impl Carrier {
     }
 
     fn on_member_message(&mut self, from: NodeId, message: MemberMessage) {
+        if let MemberMessage::Written(log_end) = message {
+            return self.note_log(from, log_end);
+        }
         let mut changed = self.place.members.clone();
         match message {
             MemberMessage::List(list) => {
@@ -622,6 +624,9 @@ impl Carrier {
             self.links.set_peer(*node, Some(&member.address), now_us);
             if let Some(life) = self.place.lives.get(node) {
                 self.links.know_life(*node, *life);
+            }
+            if let Some(log_end) = self.place.logs.get(node) {
+                self.links.know_log(*node, *log_end);
             }
             if !self.links.is_up(*node) {
                 self.node.on_node_down(*node);

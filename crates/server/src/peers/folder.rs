@@ -44,6 +44,8 @@ pub(crate) struct Place {
     pub(crate) address: String,
     /// The last life of each other node that was seen, with its lot.
     pub(crate) lives: BTreeMap<NodeId, u64>,
+    /// How far the log of each other node is certainly written, as it has said.
+    pub(crate) logs: BTreeMap<NodeId, u64>,
 }
 
 /// The file.
@@ -66,6 +68,7 @@ struct FileMember {
     address: String,
     applicant: String,
     life: Option<u64>,
+    log: Option<u64>,
 }
 
 /// The place of the node of a folder: the one that it has, a new grid, or what the grid gives that it joins. `None` for a node alone.
@@ -85,7 +88,9 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
         false => "the nodes of a grid know each other by a secret: give it with --grid-secret-file".to_owned(),
     })?;
     let secret = Secret::new(secret)?;
-    let lives = known.as_ref().map_or(BTreeMap::new(), |known| known.lives.clone());
+    let (lives, logs) = known
+        .as_ref()
+        .map_or_else(Default::default, |known| (known.lives.clone(), known.logs.clone()));
     let own = known.as_ref().and_then(|known| known.place.as_ref());
     if wishes.join.is_some() && own.is_some_and(|(node, _)| *node == Members::FIRST) {
         return Err(format!(
@@ -142,6 +147,7 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
         listen,
         address,
         lives,
+        logs,
     };
     write_members(&place, &place.members)?;
     Ok(Some(place))
@@ -176,6 +182,7 @@ struct Known {
     /// Its number, with the list.
     place: Option<(NodeId, Members)>,
     lives: BTreeMap<NodeId, u64>,
+    logs: BTreeMap<NodeId, u64>,
     /// Why the folder is not to be used, if another node has said so.
     outdated: Option<String>,
 }
@@ -213,11 +220,15 @@ fn parse(text: &str) -> Result<Known, String> {
             applicant,
             place: None,
             lives: BTreeMap::new(),
+            logs: BTreeMap::new(),
             outdated: file.outdated,
         });
     };
-    let seen = file.members.iter().map(|member| (NodeId(member.node), member.life));
-    let lives = seen.filter_map(|(node, life)| Some((node, life?))).collect();
+    let seen = |of: fn(&FileMember) -> Option<u64>| {
+        let of_each = file.members.iter().map(|member| (NodeId(member.node), of(member)));
+        of_each.filter_map(|(node, seen)| Some((node, seen?))).collect()
+    };
+    let (lives, logs) = (seen(|member| member.life), seen(|member| member.log));
     let member = |member: FileMember| {
         let applicant = sixteen(&member.applicant)?;
         let address = member.address;
@@ -233,6 +244,7 @@ fn parse(text: &str) -> Result<Known, String> {
         applicant,
         place: Some((NodeId(node), members)),
         lives,
+        logs,
         outdated: file.outdated,
     })
 }
@@ -269,6 +281,9 @@ fn write_place(place: &Place, members: &Members, outdated: Option<&str>) -> Resu
         );
         if let Some(life) = place.lives.get(&node) {
             let _ = writeln!(text, "life = {life}");
+        }
+        if let Some(log) = place.logs.get(&node) {
+            let _ = writeln!(text, "log = {log}");
         }
     }
     write(&place.folder, &text)
@@ -352,10 +367,11 @@ mod tests {
         };
         place.members.members.insert(NodeId(1), other);
         place.lives.insert(NodeId(1), 5 << 40 | 3);
+        place.logs.insert(NodeId(1), 4_711);
         write_members(&place, &place.members).unwrap();
         fs::create_dir(folder.path().join("log")).unwrap();
         let again = take_place(folder.path(), wishes()).unwrap().unwrap();
-        assert_eq!(again.lives, place.lives);
+        assert_eq!((&again.lives, &again.logs), (&place.lives, &place.logs));
         write_outdated(&again, "node 0 is in its life 2, and its life \"3\" has been seen").unwrap();
         let refused = take_place(folder.path(), wishes()).unwrap_err();
         assert!(refused.contains("its life \"3\" has been seen"), "{refused}");

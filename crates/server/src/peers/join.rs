@@ -104,6 +104,7 @@ fn greet(stream: &mut TcpStream, secret: &Secret) -> Result<Greeted, Failure> {
         grid: GridId::NONE,
         node: APPLICANT,
         life: 0,
+        log_end: 0,
         secret: secret.clone(),
         integrity: Integrity::Codes,
         versions: VERSIONS,
@@ -115,7 +116,7 @@ fn greet(stream: &mut TcpStream, secret: &Secret) -> Result<Greeted, Failure> {
     loop {
         let written = stream.write_all(&std::mem::take(&mut out));
         written.map_err(|wrong| Failure::Unreachable(wrong.to_string()))?;
-        match dialling.on_bytes(&more(stream)?, &|_, _| Ok(()), &mut out) {
+        match dialling.on_bytes(&more(stream)?, &|_| Ok(()), &mut out) {
             Progress::More => {}
             Progress::Done(greeted) => return Ok(*greeted),
             Progress::Refused(refusal) => {

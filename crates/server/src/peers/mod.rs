@@ -12,6 +12,7 @@ mod counters;
 mod folder;
 mod join;
 mod names;
+mod seen;
 mod socket;
 
 pub(crate) use folder::{GridWishes, Place, take_place};
@@ -85,6 +86,7 @@ impl Peers {
             grid: place.members.grid,
             node: place.node,
             life: life_with_lot(node.life(), u32::from_le_bytes(lot)),
+            log_end: node.log_end(),
             secret: place.secret.clone(),
             integrity: rubato_grid::channel::Integrity::Codes,
             versions: rubato_grid::channel::VERSIONS,

@@ -48,9 +48,9 @@ fn a_node_on_a_copy_that_was_made_while_it_ran_is_refused() {
     let refused = grid.refused(2, "secret", &[]);
     assert!(refused.contains("is not its newest one"), "{refused}");
     // Those that had seen it are started again, and know it still.
-    for node in 0..2 {
-        nodes[node].end();
-        nodes[node] = grid.start(node);
+    for (number, node) in nodes.iter_mut().enumerate().take(2) {
+        node.end();
+        *node = grid.start(number);
     }
     std::fs::remove_dir_all(grid.data(2)).unwrap();
     std::fs::rename(&newest, grid.data(2)).unwrap();

@@ -437,3 +437,24 @@ fn copy_refuses_what_is_no_text() {
         assert_eq!(world.rows(0, "select count(*) from t"), ["0"]);
     }
 }
+
+/// What stands in brackets behind EXPLAIN are options, or the query.
+#[test]
+fn a_query_in_brackets_is_explained() {
+    let mut world = two_accounts(1);
+    for query in [
+        "explain (select n from t)",
+        "explain ((select n from t))",
+        "explain (select n from t) union all (select 1)",
+        "explain (with a as (select n from t) select * from a)",
+        "explain (values (1))",
+        "explain (analyze, costs off) (select n from t)",
+    ] {
+        let said = world.ask(0, query);
+        assert!(said.contains(&"C EXPLAIN".to_owned()), "{query}: {said:?}");
+    }
+    assert_eq!(
+        world.ask(0, "explain (selected) select 1")[0],
+        "E 42601 unrecognized EXPLAIN option \"selected\""
+    );
+}

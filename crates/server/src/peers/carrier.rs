@@ -70,6 +70,8 @@ pub(crate) struct Carrier {
     pub(super) forced: Lsn,
     /// How far the others were told that it is.
     pub(super) written_told: Lsn,
+    /// When what was seen of them is written down the next time.
+    pub(super) note_us: u64,
     awaits_log: bool,
     /// Nodes that were members, and until when they may hear that they are not.
     leaving: BTreeMap<NodeId, u64>,
@@ -110,6 +112,7 @@ impl Carrier {
             status_us: 0,
             forced: Lsn(0),
             written_told: Lsn(0),
+            note_us: 0,
             awaits_log: false,
             leaving: BTreeMap::new(),
             keeper: None,
@@ -211,6 +214,7 @@ impl Carrier {
         if now_us >= self.status_us {
             self.status_us = now_us + STATUS_EVERY_US;
             self.tell_all_written();
+            self.note_others_in_time(now_us);
             self.node.note_peers(self.links.status().collect(), &self.place.members);
         }
     }
@@ -228,6 +232,7 @@ impl Carrier {
     /// The node stops: the others hear of it, until nothing is left to be written.
     pub(crate) fn stop(&mut self) {
         self.tell_all_written();
+        self.note_others();
         self.links.stop("the node is being stopped");
         self.turn();
     }

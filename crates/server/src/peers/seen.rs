@@ -6,6 +6,9 @@ use rubato_base::NodeId;
 use rubato_grid::GridMessage;
 use rubato_grid::members::MemberMessage;
 
+/// How often what was seen of other nodes is written down, if it has changed.
+const NOTE_EVERY_US: u64 = 60_000_000;
+
 impl Carrier {
     /// A life of another node that was not seen before is written down, so that an older one is known as such after a start.
     pub(super) fn note_life(&mut self, node: NodeId, life: u64) {
@@ -18,6 +21,14 @@ impl Carrier {
     pub(super) fn note_others(&self) {
         if let Err(why) = write_members(&self.place, &self.place.members) {
             tracing::warn!(why, "what was seen of other nodes cannot be written down");
+        }
+    }
+
+    /// The same, so often that little is forgotten if all nodes end at once.
+    pub(super) fn note_others_in_time(&mut self, now_us: u64) {
+        if now_us >= self.note_us {
+            self.note_us = now_us + NOTE_EVERY_US;
+            self.note_others();
         }
     }
 

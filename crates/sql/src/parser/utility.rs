@@ -555,7 +555,10 @@ fn discard(cursor: &mut Cursor<'_>) -> Result<Syntax> {
 
 fn explain(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     let (mut analyze, mut json) = (false, false);
-    if cursor.accept_symbol(b'(') {
+    // A query may stand in brackets itself.
+    let is_query = |word: &&str| cursor.at_words(&["(", word]);
+    let is_query = ["select", "with", "values", "table", "("].iter().any(is_query);
+    if !is_query && cursor.accept_symbol(b'(') {
         loop {
             let option = cursor.name()?;
             let value = match cursor.peek() {

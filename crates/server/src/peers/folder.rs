@@ -198,7 +198,7 @@ fn read(folder: &Path) -> Result<Option<Known>, String> {
     match &known.place {
         Some((node, _)) if known.outdated.is_some() => Err(format!(
             "the folder {} of node {} is not its newest one, as another node has said: {}. Start the node on its newest folder; if that is \
-             lost, what it had is: remove the node from the grid, and join with an empty folder",
+             lost, so are its rows. Another can join in its place, but only a node that has no rows can be removed from the grid",
             folder.display(),
             node.0,
             known.outdated.as_deref().unwrap_or_default()

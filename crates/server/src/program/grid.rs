@@ -22,6 +22,9 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 /// How long a removal may take to be known.
 const REMOVAL: Duration = Duration::from_secs(10);
 
+/// What is needed is in use: 55006.
+const IN_USE: &str = "55006";
+
 /// Where the rows are to be.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted {
@@ -131,8 +134,14 @@ pub(super) fn hand_over(url: &str, to: u32) -> Result<ExitCode, String> {
 /// Takes a node out of the grid.
 pub(super) fn remove(url: &str, node: u32) -> Result<ExitCode, String> {
     let mut connection = Connection::open(url, None)?;
-    let removed = connection.rows(&format!("ALTER GRID REMOVE NODE {node}"));
-    removed.map_err(|wrong| wrong.to_string())?;
+    let until = Instant::now() + REMOVAL;
+    while let Err(wrong) = connection.rows(&format!("ALTER GRID REMOVE NODE {node}")) {
+        // A definition is being changed, a transaction waits for the node, a vote is on its way: that is over in a moment.
+        if wrong.code() != IN_USE || Instant::now() > until {
+            return Err(wrong.to_string());
+        }
+        std::thread::sleep(PAUSE);
+    }
     let until = Instant::now() + REMOVAL;
     while nodes(&mut connection)?.contains(&node) {
         if Instant::now() > until {
@@ -294,7 +303,7 @@ impl Asked {
     fn passes(&self) -> bool {
         // Conflicts, deadlocks, a table that somebody else has to himself, a node that cannot be reached; and a table that is no more, of
         // which nothing is said any longer.
-        ["40001", "40P01", "55P03", "55006", "57P03", "42P01", "3F000"].contains(&self.code())
+        ["40001", "40P01", "55P03", IN_USE, "57P03", "42P01", "3F000"].contains(&self.code())
     }
 }
 

@@ -168,13 +168,6 @@ impl Session {
             let message = "a definition is being changed, which may come to need the node";
             return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint("Try again when it has ended."));
         }
-        let mut in_doubt = partition.database.prepared_branches();
-        if let Some((transaction, _)) = in_doubt.find(|(global, _)| global.coordinator == node) {
-            let message = format!("only node {} knows how a transaction ends", node.0);
-            return Err(Error::new(SqlState::OBJECT_IN_USE, message)
-                .with_detail(format!("Transaction {transaction} is prepared here."))
-                .with_hint("Try again when it has ended: in a moment, if the node runs."));
-        }
         for database in partition.databases.iter() {
             // Those that are named no place lie here.
             let has_rows = |table: &&Arc<Table>| table.spread.iter().any(|spread| spread.holders().contains(&node));
@@ -184,6 +177,13 @@ impl Session {
                     .with_detail(format!("The table is in database \"{}\".", database.facts.name))
                     .with_hint(format!("`rubato grid drain {}` moves all rows to other nodes.", node.0)));
             }
+        }
+        let mut in_doubt = partition.database.prepared_branches();
+        if let Some((transaction, _)) = in_doubt.find(|(global, _)| global.coordinator == node) {
+            let message = format!("only node {} knows how a transaction ends", node.0);
+            return Err(Error::new(SqlState::OBJECT_IN_USE, message)
+                .with_detail(format!("Transaction {transaction} is prepared here."))
+                .with_hint("Try again when it has ended: in a moment, if the node runs."));
         }
         if !desk.may_do_without(node) {
             let message = format!("without node {} the others have no majority of the votes", node.0);

@@ -1,5 +1,8 @@
 //! `rubato start` from the ready line to SIGTERM, on a real data folder.
 
+mod common;
+
+use common::{Wire, socket};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -29,7 +32,11 @@ fn start(data: &Path, more: &[&str]) -> Running {
         "--memory",
         "256MB",
     ];
-    let mut child = command(&[&base[..], more].concat()).spawn().unwrap();
+    started(command(&[&base[..], more].concat()))
+}
+
+fn started(mut command: Command) -> Running {
+    let mut child = command.spawn().unwrap();
     let errors = child.stderr.take().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap())
@@ -156,4 +163,43 @@ fn an_address_in_use_is_named() {
     let address = taken.local_addr().unwrap().to_string();
     let (succeeded, text) = output(&["start", "--data", folder.path().to_str().unwrap(), "--listen", &address]);
     assert!(!succeeded && text.contains(&address), "{text}");
+}
+
+/// Clients take no files that the store and the log need.
+#[test]
+#[cfg(unix)]
+fn where_open_files_are_few_connections_are_too_and_what_is_written_goes_on() {
+    const FILES: usize = 400;
+    let folder = tempfile::tempdir().unwrap();
+    let limited = format!("ulimit -n {FILES}; exec \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_rubato"), "start"]);
+    command.args(["--listen", "127.0.0.1:0", "--memory", "256MB", "--data"]);
+    command
+        .arg(folder.path())
+        .env_remove("RUBATO_CONFIG")
+        .stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = started(command);
+    let mut inside = Vec::new();
+    let is_refused = |said: &[String]| said.iter().any(|line| line.contains("53300"));
+    for _ in 0..FILES / 4 + 30 {
+        let mut wire = Wire::over(socket(running.address));
+        let said = wire.log_in(&[("user", "rubato"), ("database", "rubato")]);
+        assert_eq!(is_refused(&said), inside.len() == FILES / 4, "{said:?}");
+        if !is_refused(&said) {
+            inside.push(wire);
+        }
+    }
+    for statement in [
+        "CREATE TABLE t (a int)",
+        "INSERT INTO t SELECT generate_series(1, 100000)",
+        "CHECKPOINT",
+    ] {
+        let said = inside[7].query(statement);
+        assert!(said[0].starts_with("done "), "{said:?}");
+    }
+    drop(inside);
+    let log = running.stop("-TERM");
+    assert!(log.contains("open files are limited"), "{log}");
 }

@@ -177,7 +177,7 @@ pub struct StartArguments {
     /// Ask for passwords (SCRAM-SHA-256, under TLS bound to the certificate where the client can); lines as `rubato password USER` prints them
     #[arg(long, env = "RUBATO_PASSWORD_FILE", value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Connections at a time [default: 10000]
+    /// Connections at a time, as far as there are open files for them (`ulimit -n`) [default: 10000]
     #[arg(long, env = "RUBATO_MAX_CONNECTIONS", value_name = "N")]
     pub max_connections: Option<usize>,
     /// The longest message a client may send [default: 256MiB]

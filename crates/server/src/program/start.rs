@@ -21,6 +21,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Open files beside those of clients: 128 of the store, as many while it merges, those that are told that there are too many, and the log's
+/// and other nodes'.
+const OWN_FILES: usize = 320;
 /// The user whose password the environment may give.
 const OWN_USER: &str = "rubato";
 
@@ -57,7 +60,7 @@ impl<E: Engine> Running<E> {
         }
         let spans = spans(arguments, place.as_ref())?;
         engine_settings.tracer = spans.as_ref().map(|spans| spans.queue() as _);
-        raise_file_limit();
+        server_settings.connections_max = connections_within(server_settings.connections_max, raise_file_limit());
         if engine_settings.memory_bytes < HUGE_PAGES_FROM_BYTES {
             keep_pages_small();
         }
@@ -254,17 +257,40 @@ fn security(arguments: &StartArguments) -> Result<ServerSecurity, String> {
     })
 }
 
-// Ten thousand connections need as many files; the usual soft limit is 1024, the hard one far above.
-fn raise_file_limit() {
+/// Ten thousand connections need as many files; the usual soft limit is 1024, the hard one far above. What it is then; `None`: there is none.
+fn raise_file_limit() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    if let Err(wrong) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%wrong, "the limit of open files could not be raised");
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(wrong) => {
+            tracing::warn!(%wrong, "the limit of open files could not be raised");
+            limit.current
+        }
     }
+}
+
+/// As many connections as there are files for, beside those of the store, the log and other nodes: a crowd of clients would take these, and
+/// nothing could be written any more.
+fn connections_within(asked: usize, files_max: Option<u64>) -> usize {
+    let Some(files_max) = files_max.and_then(|files| usize::try_from(files).ok()) else {
+        return asked;
+    };
+    // Where there are fewer than that, clients have a quarter of them.
+    let room = files_max.saturating_sub(OWN_FILES).max(files_max / 4).max(1);
+    if asked > room {
+        tracing::warn!(
+            files_max,
+            asked,
+            room,
+            "open files are limited (ulimit -n), and so are connections"
+        );
+    }
+    asked.min(room)
 }
 
 #[cfg(target_os = "linux")]

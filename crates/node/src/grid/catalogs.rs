@@ -404,6 +404,9 @@ impl GridState {
         (version, last_tick): (Option<u64>, Timestamp),
         mut told: Attachment,
     ) -> Result<()> {
+        // The decision of a change may have come with the same frame. Its definitions are to be known by its place, which nobody notes who
+        // finds them here already.
+        while self.end_definitions(partition, shared) {}
         let versions = told.catalogs.iter().map(|(database, own)| (*database, own.version));
         let versions: BTreeMap<DatabaseId, u64> = versions.collect();
         told.heard = version.map(|version| Heard {

@@ -11,7 +11,7 @@ struct Packet(Vec<u8>);
 /// One direction of a channel.
 #[derive(Default)]
 struct Way {
-    packets: VecDeque<Packet>,
+    packets: VecDeque<(Packet, i64)>,
     /// When the last of them arrives.
     last_us: i64,
 }
@@ -111,18 +111,24 @@ impl Network {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         let way = &mut pair.ways[usize::from(from > to)];
-        way.packets.push_back(Packet(bytes));
         way.last_us = way.last_us.max(arrives_us);
+        way.packets.push_back((Packet(bytes), way.last_us));
         Some((way.last_us, pair.epoch))
     }
 
-    /// The next message of a channel, if it is still that one.
-    pub(super) fn take(&mut self, from: NodeId, to: NodeId, epoch: u64) -> Option<GridMessage> {
+    /// What has arrived by a channel, if it is still that one: as a frame.
+    pub(super) fn take(&mut self, from: NodeId, to: NodeId, epoch: u64, now_us: i64) -> Vec<GridMessage> {
         let pair = self.pair(from, to);
         if pair.epoch != epoch {
-            return None;
+            return Vec::new();
         }
-        let packet = pair.ways[usize::from(from > to)].packets.pop_front()?;
-        Some(GridMessage::decode(&packet.0).expect("what a node has sent can be read"))
+        let packets = &mut pair.ways[usize::from(from > to)].packets;
+        let arrived = packets
+            .iter()
+            .take_while(|(_, arrives_us)| *arrives_us <= now_us)
+            .count();
+        let read =
+            |(packet, _): (Packet, i64)| GridMessage::decode(&packet.0).expect("what a node has sent can be read");
+        packets.drain(..arrived).map(read).collect()
     }
 }

@@ -16,6 +16,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// One message in so many waits on its way, for as long as this at most: a node that gets no processor, or a packet that is said again.
+const STALLS_EVERY: i64 = 100;
+const STALL_US_MAX: i64 = 15_000;
 /// How often nodes say again what was not answered.
 const RETRY_US: i64 = 20_000;
 /// How often a node looks whether a checkpoint is due.
@@ -371,7 +374,12 @@ impl World<'_> {
         let outcomes = running.connections.take_outcomes();
         for (to, message) in outgoing {
             self.coverage.count(message.name());
-            let arrives_us = self.now_us + self.random.uniform(20, 600);
+            // Some wait on their way, and what is said behind them comes with them.
+            let waits_us = match self.random.uniform(1, STALLS_EVERY) {
+                1 => self.random.uniform(2_000, STALL_US_MAX),
+                _ => 0,
+            };
+            let arrives_us = self.now_us + waits_us + self.random.uniform(20, 600);
             if let Some((arrives_us, epoch)) = self.network.send(from, to, &message, arrives_us) {
                 self.at(arrives_us - self.now_us, Event::Arrives(from, to, epoch));
             }

@@ -12,6 +12,7 @@ use crate::plan::Plan;
 use crate::trace::{Coverage, Trace};
 use crate::world::Report;
 use rubato_base::NodeId;
+use rubato_node::grid::GridMessage;
 use rubato_workload::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -251,13 +252,19 @@ impl<'p> World<'p> {
     }
 
     fn arrive(&mut self, from: NodeId, to: NodeId, epoch: u64) {
-        let Some(message) = self.network.take(from, to, epoch) else {
+        let messages = self.network.take(from, to, epoch, self.now_us);
+        if messages.is_empty() {
             return;
-        };
-        let (at, name) = (to.0 as usize, message.name());
+        }
+        let at = to.0 as usize;
         let Some(running) = &self.sites[at].running else { return };
-        running.node.on_message(from, message);
-        self.note(format_args!("{from} -> {to} {name}"));
+        let names: Vec<&str> = messages.iter().map(GridMessage::name).collect();
+        running
+            .node
+            .on_messages(messages.into_iter().map(|message| (from, message)));
+        for name in names {
+            self.note(format_args!("{from} -> {to} {name}"));
+        }
         self.drain(at);
     }
 

@@ -144,9 +144,9 @@ fn a_later_version_may_append_to_its_hello_and_this_one_may_not() {
         content.extend_from_slice(&[7; 16]);
         content.extend_from_slice(&1u32.to_le_bytes());
         content.extend_from_slice(&5u64.to_le_bytes());
-        content.extend_from_slice(&100u64.to_le_bytes());
         content.push(1);
         content.extend_from_slice(&[9; 32]);
+        content.extend_from_slice(&100u64.to_le_bytes());
         content.extend_from_slice(more);
         let mut bytes = b"\x89Rubato\n".to_vec();
         bytes.extend_from_slice(&(content.len() as u32).to_le_bytes());

@@ -118,7 +118,7 @@ pub(crate) fn recover(
         memory_bytes: settings.memory_bytes,
     };
     let (recovery, mut report) = replay(store, directory, settings, Some(bounds))?;
-    (report.cut_bytes, report.log_end) = (tail.dropped_bytes, tail.end.0);
+    report.cut_bytes = tail.dropped_bytes;
     let (stored, laying) = (Arc::clone(&recovery.stored), Arc::clone(&recovery.laying));
     drop_unknown(&**store, &stored.lock())?;
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));

@@ -62,12 +62,12 @@ impl Card {
         out.extend_from_slice(&self.grid.0);
         out.extend_from_slice(&self.node.0.to_le_bytes());
         out.extend_from_slice(&self.life.to_le_bytes());
-        out.extend_from_slice(&self.log_end.to_le_bytes());
         out.push(match self.integrity {
             Integrity::Codes => 1,
             Integrity::Checksums => 2,
         });
         out.extend_from_slice(&self.nonce);
+        out.extend_from_slice(&self.log_end.to_le_bytes());
     }
 
     fn read(reader: &mut ByteReader<'_>, versions: Versions) -> Result<Card> {
@@ -76,13 +76,13 @@ impl Card {
             grid: GridId(array(reader)?),
             node: NodeId(reader.u32()?),
             life: reader.u64()?,
-            log_end: reader.u64()?,
             integrity: match reader.u8()? {
                 1 => Integrity::Codes,
                 2 => Integrity::Checksums,
                 _ => return Err(damaged("unknown codes behind frames")),
             },
             nonce: array(reader)?,
+            log_end: reader.u64()?,
         })
     }
 }

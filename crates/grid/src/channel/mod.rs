@@ -22,7 +22,7 @@ use std::fmt;
 /// Version 12: a life has a lot. Version 13: entries of an index say by the types of their columns where they have the keys of their rows.
 /// Version 14: a COPY that has begun on one node may begin anew on another, which lays its table anew. Version 15: a prepared statement goes
 /// with the types of the columns that its client knows of. Version 16: a node is asked to confirm what was read through others.
-/// Version 18: nodes say how far their logs reach.
+/// Version 17: a statement that is run again goes with what it has drawn. Version 18: nodes say how far their logs reach.
 pub const VERSIONS: Versions = Versions {
     lowest: 18,
     highest: 18,

@@ -1,6 +1,7 @@
 //! Nodes that come to a grid and go from it, while its rows move.
 
 mod handing;
+mod renamed;
 
 use super::*;
 use crate::world::pass;

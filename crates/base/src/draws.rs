@@ -1,10 +1,21 @@
 //! What a statement draws: run again with it, it draws the same once more.
 
+/// Where the random numbers of a session are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RandomPlace {
+    /// Those of `random()`.
+    pub shown: [u64; 2],
+    /// What those that nobody can guess are made of.
+    pub key: [u64; 2],
+    /// How many of these were drawn.
+    pub drawn: u64,
+}
+
 /// What a statement has drawn, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draws {
     /// The state of the session's random numbers before it, if it has drawn some.
-    pub random: Option<[u64; 2]>,
+    pub random: Option<RandomPlace>,
     /// Numbers of sequences, each with the number of its sequence.
     pub numbers: Vec<(u32, i64)>,
 }

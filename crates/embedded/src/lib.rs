@@ -179,12 +179,21 @@ struct Parts {
     settings: NodeSettings,
 }
 
+/// What UUIDs of this life follow from.
+fn secret() -> Result<u128> {
+    let mut bytes = [0; 16];
+    let drawn = getrandom::fill(&mut bytes);
+    drawn.map_err(|wrong| Error::internal(format!("the system gives no random numbers: {wrong}")))?;
+    Ok(u128::from_ne_bytes(bytes))
+}
+
 /// Locks a folder, shares out the memory, and opens what is in it.
 fn open_folder<T>(path: &Path, options: Options, open: impl FnOnce(Parts) -> Result<T>) -> Result<(Folder, T)> {
     let folder = Folder::open(path)?;
     let memory = options.node.memory_bytes;
     let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
     let mut settings = NodeSettings {
+        secret: secret()?,
         clock_us: session::now_us,
         helper: Some(background::lend_thread),
         on_recovery: |progress| {

@@ -108,3 +108,35 @@ fn a_number_that_the_sequence_gives_once_more_is_not_drawn_again() {
         }
     }
 }
+
+/// `setseed` gives the numbers of `random()` a second time, and no UUID; a session of another start has others, at the same seed too.
+#[test]
+fn what_nobody_is_to_guess_does_not_come_again_with_the_seed() {
+    let place = tempfile::tempdir().expect("a folder");
+    let mut all = Vec::new();
+    let mut numbers = Vec::new();
+    for _ in 0..2 {
+        let (database, mut admin) = match all.is_empty() {
+            true => opened(&place),
+            false => {
+                let database = Database::open(place.path(), Options::default()).expect("opens");
+                let session = database.session().expect("a session");
+                (database, session)
+            }
+        };
+        let mut other = database.session().expect("a session");
+        for session in [&mut admin, &mut other] {
+            for _ in 0..2 {
+                session.execute("select setseed(0.5)").expect("a seed");
+                numbers.push(rows(session, "select random()"));
+                let drawn = "select gen_random_uuid(), uuid_generate_v4(), uuid_generate_v1(), gen_random_bytes(16)";
+                all.extend(rows(session, drawn));
+            }
+        }
+    }
+    assert_eq!(all.len(), 32);
+    let first = numbers[0].clone();
+    assert!(numbers.iter().all(|own| *own == first), "{numbers:?}");
+    let texts: std::collections::BTreeSet<String> = all.iter().map(|value| format!("{value:?}")).collect();
+    assert_eq!(texts.len(), all.len(), "{all:?}");
+}

@@ -66,8 +66,8 @@ pub trait Environment {
         Err(no_session(&format!("setseed({seed})")))
     }
 
-    /// A random UUID of version 4.
-    fn random_uuid(&self) -> Result<[u8; 16]> {
+    /// Bytes that nobody can guess, and that come only once.
+    fn secret_bytes(&self) -> Result<[u8; 16]> {
         Err(no_session("gen_random_uuid()"))
     }
 

@@ -6,7 +6,8 @@ mod grid;
 use proptest::prelude::*;
 use rubato_base::trace::{Effort, SpanId, TraceContext, TraceId};
 use rubato_base::{
-    ColumnSet, ColumnType, DataType, Draws, Error, GlobalId, Key, NodeId, Row, SqlState, TableId, Timestamp, Value,
+    ColumnSet, ColumnType, DataType, Draws, Error, GlobalId, Key, NodeId, RandomPlace, Row, SqlState, TableId,
+    Timestamp, Value,
 };
 use rubato_formula::{
     Bounds, Change, Comparison, Expr, Formula, PartialAggregate, PartialCall, RowBounds, resolve_aggregate,
@@ -537,7 +538,11 @@ impl Choices<'_> {
 
     fn draws(&mut self) -> Draws {
         Draws {
-            random: self.truth().then(|| [self.number(), self.number()]),
+            random: self.truth().then(|| RandomPlace {
+                shown: [self.number(), self.number()],
+                key: [self.number(), self.number()],
+                drawn: self.number(),
+            }),
             numbers: (0..self.of(3)).map(|_| (self.small(), self.number() as i64)).collect(),
         }
     }

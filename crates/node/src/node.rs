@@ -43,6 +43,8 @@ const WARM_UP_ROWS: usize = 256;
 /// How a node runs.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
+    /// From the operating system's random numbers: UUIDs and other numbers that nobody is to guess follow from it. Another one for each start.
+    pub secret: u128,
     /// Bytes that rows in memory may take.
     pub memory_bytes: usize,
     /// Policies of the protocol.
@@ -77,6 +79,7 @@ pub struct NodeSettings {
 impl Default for NodeSettings {
     fn default() -> NodeSettings {
         NodeSettings {
+            secret: 0,
             memory_bytes: 1 << 30,
             policies: Policies::default(),
             checkpoint_log_bytes: 1 << 30,

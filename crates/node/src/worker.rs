@@ -9,7 +9,7 @@ use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder};
 use rubato_sql::databases::{DatabaseId, Databases, FIRST_NAME, no_database};
 use rubato_sql::insight::Insight;
-use rubato_sql::session::{Identity, Session};
+use rubato_sql::session::{Identity, Session, SessionSeed};
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker};
 use rubato_stages::{StageKind, StageMetrics};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -286,8 +286,7 @@ impl StatementWorker for NodeWorker {
             node_started_us: self.shared.started_us,
         };
         let id = partition_session(start.session, self.index);
-        // The seed differs for each session and start; whoever needs secrets asks the operating system, not `random()`.
-        let seed = self.now_us as u64 ^ start.session.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let seed = SessionSeed::new(self.shared.settings.secret, start.session.0, self.now_us);
         let mut session = Session::new(id, self.index, identity, seed);
         if partition.grid.as_ref().is_some_and(|desk| desk.keeper().is_some()) {
             session.has_temporary_elsewhere();

@@ -8,12 +8,15 @@
 
 mod alike;
 mod enums;
+mod extensions;
 mod names;
 mod options;
 mod spread;
 
 pub use alike::redefined_storage;
 pub use enums::EnumType;
+pub(crate) use extensions::{AVAILABLE_EXTENSIONS, BUILT_IN_EXTENSIONS, available_extension};
+pub use extensions::{AvailableExtension, Extension};
 pub use names::{RelationName, SchemaId};
 pub(crate) use names::{SYSTEM_SCHEMAS, no_schema};
 pub(crate) use options::limits_of;
@@ -33,6 +36,8 @@ pub struct Catalog {
     pub version: u64,
     /// The users' schemas by name.
     pub schemas: BTreeMap<String, SchemaId>,
+    /// The extensions that were created, by name.
+    pub extensions: BTreeMap<String, Extension>,
     /// Tables by name. Names are as PostgreSQL folds them.
     pub tables: BTreeMap<RelationName, Arc<Table>>,
     /// Names of tables by id.
@@ -61,6 +66,7 @@ impl Default for Catalog {
         Catalog {
             version: 0,
             schemas: BTreeMap::from([("public".to_owned(), SchemaId::PUBLIC)]),
+            extensions: BTreeMap::new(),
             tables: BTreeMap::new(),
             table_names: BTreeMap::new(),
             sequences: BTreeMap::new(),

@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Unchecked as u8;
+const VERSION: u8 = Format::Extensions as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +42,8 @@ enum Format {
     Whole = 12,
     /// Tables may go unchecked for what refers; sequences say what was to be kept at hand.
     Unchecked = 13,
+    /// There are extensions.
+    Extensions = 14,
 }
 
 /// Appends a whole catalog.
@@ -83,6 +85,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         11 => Format::Moving,
         12 => Format::Whole,
         13 => Format::Unchecked,
+        14 => Format::Extensions,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -132,6 +135,7 @@ mod tests {
             "alter table made add constraint later check (a < 9) not valid",
             "alter table spent add constraint refers foreign key (id) references parent not valid",
             "alter domain amount add constraint small check (value < 100) not valid",
+            "create extension pgcrypto with schema public",
             "create unique index made_some on made (lower(name), a, (a + x)) where x > 5 and name is not null",
         ])
     }

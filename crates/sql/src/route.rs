@@ -17,8 +17,9 @@ use std::sync::OnceLock;
 pub use crate::layout::{Layout, NodeOfKey, node_of_key};
 
 /// Functions that change with every call and need nothing that is shared.
-const NEED_NOTHING: [&str; 9] = [
+const NEED_NOTHING: [&str; 14] = [
     "clock_timestamp",
+    "gen_random_bytes",
     "gen_random_uuid",
     "pg_cancel_backend",
     "pg_notify",
@@ -26,7 +27,11 @@ const NEED_NOTHING: [&str; 9] = [
     "pg_terminate_backend",
     "random",
     "set_config",
+    "setseed",
     "timeofday",
+    "uuid_generate_v1",
+    "uuid_generate_v1mc",
+    "uuid_generate_v4",
 ];
 
 /// Functions that tell what became of a transaction, which its own node knows.

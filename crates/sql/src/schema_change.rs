@@ -11,6 +11,7 @@ mod column_type;
 mod constraints;
 mod domains;
 mod enums;
+mod extensions;
 mod materialised;
 mod merge;
 mod schemas;

@@ -319,6 +319,22 @@ pub enum SchemaChange {
         /// Whether it is filled.
         with_data: bool,
     },
+    /// CREATE EXTENSION.
+    CreateExtension {
+        /// Its name.
+        name: String,
+        /// IF NOT EXISTS.
+        if_not_exists: bool,
+        /// Where its functions are looked for; the first schema of the search path if it is not said.
+        schema: Option<String>,
+    },
+    /// DROP EXTENSION.
+    DropExtension {
+        /// Names.
+        names: Vec<String>,
+        /// IF EXISTS.
+        if_exists: bool,
+    },
     /// CREATE SCHEMA.
     CreateSchema {
         /// Its name.

@@ -1,7 +1,7 @@
-//! Functions of `bytea`, and UUIDs.
+//! Functions of `bytea`.
 
 use super::FunctionEntry;
-use super::argument::{Uuid, entry, typed};
+use super::argument::{entry, typed};
 use rubato_base::{Error, Result, SqlState};
 
 fn joined(a: &[u8], b: &[u8]) -> Vec<u8> {
@@ -52,5 +52,4 @@ pub(super) static BYTES: &[FunctionEntry] = &[
     })),
     entry!("position" (Bytea, Bytea) -> Int4, typed!(|a: &[u8], b: &[u8]| position(a, b))),
     entry!("get_byte" (Bytea, Int4) -> Int4, typed!(|a: &[u8], index: i32| byte_at(a, index))),
-    entry!("gen_random_uuid" () -> Uuid, typed!(with c || c.environment.random_uuid().map(Uuid))).volatile(),
 ];

@@ -16,6 +16,7 @@ mod clock;
 mod conditional;
 pub use conditional::domain_violation;
 mod datetime;
+mod digests;
 mod encoding;
 mod enumeration;
 mod float_math;
@@ -45,6 +46,7 @@ mod time_reading;
 mod tools;
 mod trigonometry;
 mod true_types;
+mod uuids;
 
 pub(crate) use array::text_parts;
 pub use array::{ARRAY_OF, ARRAY_OF_ARRAYS, ELEMENT_AT, SLICE, WITH_ELEMENT};
@@ -308,6 +310,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     clock::CLOCK,
     conditional::CONDITIONAL,
     datetime::DATETIME,
+    digests::DIGESTS,
     encoding::ENCODING,
     enumeration::ENUMERATION,
     float_math::FLOAT_MATH,
@@ -340,6 +343,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     tools::WAITING,
     trigonometry::TRIGONOMETRY,
     true_types::TRUE_TYPES,
+    uuids::UUIDS,
 ];
 
 /// Every overload of every function and operator, in a fixed order: for `pg_proc` and for tests.

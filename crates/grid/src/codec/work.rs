@@ -6,7 +6,7 @@ use crate::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_value};
-use rubato_base::{Draws, Error, Result};
+use rubato_base::{Draws, Error, RandomPlace, Result};
 
 pub(super) fn put_work(out: &mut Vec<u8>, message: &WorkMessage) {
     put_u64(out, message.session);
@@ -118,7 +118,8 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
 
 fn put_draws(out: &mut Vec<u8>, draws: &Draws) {
     put_option(out, draws.random.as_ref(), |out, state| {
-        state.iter().for_each(|half| put_u64(out, *half));
+        let parts = state.shown.iter().chain(&state.key).chain([&state.drawn]);
+        parts.for_each(|part| put_u64(out, *part));
     });
     put_length(out, draws.numbers.len());
     for (sequence, number) in &draws.numbers {
@@ -128,8 +129,15 @@ fn put_draws(out: &mut Vec<u8>, draws: &Draws) {
 }
 
 fn read_draws(reader: &mut ByteReader<'_>) -> Result<Draws> {
+    let random = |reader: &mut ByteReader<'_>| {
+        Ok(RandomPlace {
+            shown: [reader.u64()?, reader.u64()?],
+            key: [reader.u64()?, reader.u64()?],
+            drawn: reader.u64()?,
+        })
+    };
     Ok(Draws {
-        random: read_option(reader, |reader| Ok([reader.u64()?, reader.u64()?]))?,
+        random: read_option(reader, random)?,
         numbers: read_list(reader, |reader| Ok((reader.u32()?, reader.u64()? as i64)))?,
     })
 }

@@ -275,3 +275,39 @@ fn a_block_that_has_failed_refuses_statements_whatever_they_name() {
     world.must(0, "rollback");
     assert!(world.ask(0, "select id from made")[0].starts_with("E 42P01"));
 }
+
+/// A statement as drivers run it that want so many rows at most: some ask for one where there are none.
+fn run(world: &mut World, session: usize, sql: &str, max_rows: u32) -> Vec<String> {
+    let requests = [parse("", sql), bind("", ""), execute("", max_rows), Request::Sync];
+    world.tell(session, requests)
+}
+
+/// A block that another transaction has overtaken is run again, however many rows its driver asks for at most, if it has shown them all.
+#[test]
+fn a_block_is_run_again_whatever_number_of_rows_is_asked_for() {
+    for (asked, shown_max) in [(0, 0), (1, 0), (1, 5), (1, 1), (100, 100)] {
+        let mut world = numbered(20);
+        for (sql, max_rows) in [
+            ("begin", asked),
+            ("select a from dd where id = 7", shown_max),
+            ("insert into dd select 100 + count(*), 0 from dd where a = 3", asked),
+        ] {
+            let said = run(&mut world, 0, sql, max_rows);
+            assert_eq!(said.last().map(String::as_str), Some("Z T"), "{sql}: {said:?}");
+        }
+        world.must(1, "update dd set a = 50 where id = 3");
+        let said = run(&mut world, 0, "update dd set a = a + 1 where id = 3", asked);
+        // What was shown up to the limit may go on behind it, and cannot be shown once more.
+        if shown_max == 1 {
+            assert!(said[2].starts_with("E 40001"), "{said:?}");
+            continue;
+        }
+        assert_eq!(said[2..], ["C UPDATE 1", "Z T"], "{asked}, {shown_max}");
+        let said = run(&mut world, 0, "commit", asked);
+        assert_eq!(said[2..], ["C COMMIT", "Z I"], "{asked}, {shown_max}");
+        assert_eq!(
+            world.rows(1, "select id, a from dd where id in (3, 100) order by id"),
+            ["3|51", "100|0"]
+        );
+    }
+}

@@ -19,6 +19,7 @@ scripts!(
     cursors,
     databases,
     describe,
+    extensions,
     functions,
     index_options,
     interval_literals,

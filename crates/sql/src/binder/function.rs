@@ -76,6 +76,7 @@ impl ExpressionBinder<'_> {
                 qualified = path[path.len() - 2..].join(".");
                 qualified.as_str()
             }
+            [schema, name] if self.is_of_extension(schema) => name.as_str(),
             _ => return Err(no_function(&path.join("."))),
         };
         if function.null_treatment.is_some() {
@@ -153,6 +154,15 @@ impl ExpressionBinder<'_> {
                 self.call_or_cast(name, arguments)
             }
         }
+    }
+
+    /// Whether functions of an extension are looked for in this schema.
+    fn is_of_extension(&self, schema: &str) -> bool {
+        let mut extensions = self.context.catalog.extensions.values();
+        self.context
+            .catalog
+            .schema_id(schema)
+            .is_some_and(|id| extensions.any(|own| own.schema == id))
     }
 
     fn bind_all(&self, arguments: &[&ast::Expr]) -> Result<Vec<Typed>> {

@@ -50,6 +50,16 @@ impl Context<'_> {
                 to,
             } => self.moved(kind, if_exists, &relation, to)?,
             SchemaSyntax::Refresh { .. } => return Err(Error::internal("REFRESH is no plain schema change")),
+            SchemaSyntax::CreateExtension {
+                name,
+                if_not_exists,
+                schema,
+            } => SchemaChange::CreateExtension {
+                name,
+                if_not_exists,
+                schema,
+            },
+            SchemaSyntax::DropExtension { names, if_exists } => SchemaChange::DropExtension { names, if_exists },
             SchemaSyntax::CommentOnSchema { name, comment } => {
                 let schema = self.catalog.schema_id(&name).ok_or_else(|| no_schema(&name))?;
                 SchemaChange::CommentOnSchema { schema, comment }

@@ -2,9 +2,10 @@
 
 use super::{Format, damaged};
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, ForeignKey, Index,
-    IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, PARTS_MAX, ReferentialAction, RelationName,
+    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, Extension, ForeignKey,
+    Index, IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, PARTS_MAX, ReferentialAction, RelationName,
     Remarked, RowExpression, SchemaId, Sequence, Spread, SpreadWay, Table, View, ViewCheck, ViewOptions, ViewQuery,
+    available_extension,
 };
 use rubato_base::codec::{ByteReader, decode_value};
 use rubato_base::{ColumnType, EnumLabel, NodeId, Result, TableId, Value};
@@ -50,11 +51,26 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
         }
         catalog.collect_enum_labels();
     }
+    if format >= Format::Extensions {
+        catalog.extensions.extend(list(reader, extension)?);
+    }
     check_references(&catalog)?;
     if format < Format::Schemas {
         crate::schema_change::number_sequences(&mut catalog);
     }
     Ok(catalog)
+}
+
+fn extension(reader: &mut ByteReader<'_>) -> Result<(String, Extension)> {
+    let name = text(reader)?;
+    let own = Extension {
+        oid: reader.u32()?,
+        schema: SchemaId(reader.u32()?),
+    };
+    match available_extension(&name) {
+        Some(_) => Ok((name, own)),
+        None => Err(damaged("an extension that there is not")),
+    }
 }
 
 fn domain(reader: &mut ByteReader<'_>, format: Format) -> Result<Domain> {

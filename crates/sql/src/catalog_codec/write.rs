@@ -26,6 +26,11 @@ pub(super) fn catalog(catalog: &Catalog, out: &mut Vec<u8>) {
     });
     list(out, catalog.domains.values(), |out, own| domain(own, out));
     list(out, catalog.enums.values(), |out, own| enum_type(own, out));
+    list(out, catalog.extensions.iter(), |out, (name, own)| {
+        text(out, name);
+        out.extend_from_slice(&own.oid.to_le_bytes());
+        schema(out, own.schema);
+    });
 }
 
 fn enum_type(own: &EnumType, out: &mut Vec<u8>) {

@@ -64,6 +64,18 @@ impl Change {
                 self.create_elements(name, elements, text)?;
                 "CREATE SCHEMA"
             }
+            SchemaChange::CreateExtension {
+                name,
+                if_not_exists,
+                schema,
+            } => {
+                self.create_extension(name, *if_not_exists, schema.as_deref())?;
+                "CREATE EXTENSION"
+            }
+            SchemaChange::DropExtension { names, if_exists } => {
+                self.drop_extensions(names, *if_exists)?;
+                "DROP EXTENSION"
+            }
             SchemaChange::DropSchema {
                 names,
                 if_exists,

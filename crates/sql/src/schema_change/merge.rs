@@ -94,7 +94,7 @@ fn check_enums(merged: &Catalog) -> Result<(), RelationName> {
     }
 }
 
-/// The schemas that a transaction made, renamed or dropped. An error names what would be in a schema that is gone, or twice there.
+/// The schemas and extensions that a transaction made, renamed or dropped. An error names what would be in a schema that is gone, or twice there.
 fn merge_schemas(base: &Catalog, own: &Catalog, merged: &mut Catalog) -> Result<(), RelationName> {
     for name in base.schemas.keys().chain(own.schemas.keys()) {
         let (before, after) = (base.schemas.get(name), own.schemas.get(name));
@@ -107,6 +107,17 @@ fn merge_schemas(base: &Catalog, own: &Catalog, merged: &mut Catalog) -> Result<
         match after {
             Some(id) => drop(merged.schemas.insert(name.clone(), *id)),
             None => drop(merged.schemas.remove(name)),
+        }
+    }
+    for name in base.extensions.keys().chain(own.extensions.keys()) {
+        let (before, after) = (base.extensions.get(name), own.extensions.get(name));
+        if before != after && merged.extensions.get(name) != before {
+            return Err(RelationName::new(SchemaId::NOWHERE, name.as_str()));
+        }
+        match after {
+            _ if before == after => {}
+            Some(extension) => drop(merged.extensions.insert(name.clone(), *extension)),
+            None => drop(merged.extensions.remove(name)),
         }
     }
     let is_there = |name: &&RelationName| {

@@ -73,8 +73,13 @@ impl Change {
     /// What is in a schema goes with CASCADE, and refuses the drop without.
     fn empty_schema(&mut self, schema: &str, id: SchemaId, cascade: bool) -> Result<()> {
         let inside = members(&self.catalog, id);
-        if !inside.is_empty() && !cascade {
-            return Err(self.still_used(schema, &inside));
+        let extensions = self.extensions_in(id);
+        if !(inside.is_empty() && extensions.is_empty()) && !cascade {
+            return Err(self.still_used(schema, &inside, &extensions));
+        }
+        for name in extensions {
+            self.cascades_to(format!("extension {name}"));
+            self.catalog.extensions.remove(&name);
         }
         // What is of a domain in the schema goes first: then it takes no columns with it that go anyway.
         let is_type = |name: &&RelationName| self.catalog.has_type(name);
@@ -107,8 +112,9 @@ impl Change {
     }
 
     /// 2BP01, with what is in the schema and what depends on that.
-    fn still_used(&self, schema: &str, inside: &[RelationName]) -> Error {
-        let mut lines = Vec::new();
+    fn still_used(&self, schema: &str, inside: &[RelationName], extensions: &[String]) -> Error {
+        let of_extension = |name: &String| format!("extension {name} depends on schema {schema}");
+        let mut lines: Vec<String> = extensions.iter().map(of_extension).collect();
         for name in inside {
             let what = self.kind_and_name(name);
             lines.push(format!("{what} depends on schema {schema}"));

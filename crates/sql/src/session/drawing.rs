@@ -3,7 +3,7 @@
 //!
 //! Nobody else has got the numbers: sequences do not go back when a transaction is rolled back.
 
-use super::random::Random;
+use super::random::Randoms;
 use super::{Origin, Session};
 use crate::catalog::Sequence;
 use crate::partition::Partition;
@@ -88,7 +88,7 @@ impl Session {
         let again = self.drawn_before(partition).or_else(|| self.draws_given.clone());
         let again = again.unwrap_or_default();
         if let Some(state) = again.random {
-            self.random = Random::of(state);
+            self.random = Randoms::of(state);
         }
         self.random_before = self.random;
         let version = self.committed(partition).version;

@@ -3,7 +3,7 @@
 use super::drawing::BlockDraws;
 use super::kept_open::OpenThings;
 use super::pause::PauseView;
-use super::random::Random;
+use super::random::{Random, Randoms};
 use super::settings::Settings;
 use super::shown::ShownModes;
 use crate::binder::{ResolvedPath, name_of_text, no_relation, split_path};
@@ -89,7 +89,7 @@ pub(crate) struct SessionEnvironment<'a> {
     pub(crate) identity: &'a Identity,
     /// What the session sees beside its catalog.
     pub(crate) insight: &'a Insight,
-    pub(crate) random: Cell<Random>,
+    pub(crate) random: Cell<Randoms>,
     pub(crate) clock_us: i64,
     /// The part of a statement that belongs to one row, and what it has drawn.
     pub(super) turn: RefCell<Option<Turn>>,
@@ -106,7 +106,8 @@ pub(crate) struct SessionEnvironment<'a> {
 }
 
 impl SessionEnvironment<'_> {
-    fn next_random(&self) -> u64 {
+    /// The next number that `draw` gives, or what the row's part has drawn in its place before.
+    fn next_random(&self, draw: impl FnOnce(&mut Randoms) -> u64) -> u64 {
         let mut turn = self.turn.borrow_mut();
         let before = turn
             .as_ref()
@@ -114,7 +115,7 @@ impl SessionEnvironment<'_> {
             .copied();
         let bits = before.unwrap_or_else(|| {
             let mut random = self.random.get();
-            let bits = random.bits();
+            let bits = draw(&mut random);
             self.random.set(random);
             bits
         });
@@ -304,7 +305,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn random(&self) -> Result<f64> {
-        Ok(Random::share(self.next_random()))
+        Ok(Random::share(self.next_random(Randoms::bits)))
     }
 
     fn set_seed(&self, seed: f64) -> Result<()> {
@@ -312,17 +313,22 @@ impl Environment for SessionEnvironment<'_> {
             let message = format!("setseed parameter {seed} is out of allowed range [-1,1]");
             return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
         }
-        self.random.set(Random::seeded_by_share(seed));
+        let mut random = self.random.get();
+        random.set_seed(seed);
+        self.random.set(random);
         Ok(())
     }
 
-    fn random_uuid(&self) -> Result<[u8; 16]> {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.next_random().to_be_bytes());
-        bytes[8..].copy_from_slice(&self.next_random().to_be_bytes());
-        bytes[6] = (bytes[6] & 0x0f) | 0x40;
-        bytes[8] = (bytes[8] & 0x3f) | 0x80;
-        Ok(bytes)
+    fn secret_bytes(&self) -> Result<[u8; 16]> {
+        let mut rest = 0;
+        let first = self.next_random(|random| {
+            let [first, second] = random.secret();
+            rest = second;
+            first
+        });
+        let second = self.next_random(|_| rest);
+        let both = u128::from(first) << u64::BITS | u128::from(second);
+        Ok(both.to_be_bytes())
     }
 
     fn clock_time_us(&self) -> Result<i64> {

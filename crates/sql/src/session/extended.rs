@@ -432,6 +432,11 @@ impl Session {
         if portal.has_failed {
             return Err(cannot_be_run(&name));
         }
+        // Drivers that want no rows ask for one at most (pgjdbc, of whatever changes rows and of COMMIT). What has none is done as a whole.
+        let max_rows = match returns_rows(self.answering(&portal.prepared.statement)) {
+            true => max_rows,
+            false => 0,
+        };
         let portal = self
             .portals
             .get_mut(&name)

@@ -104,7 +104,8 @@ impl Session {
         };
         let unseen =
             !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
-        let first_portal_run = current.max_rows == usize::MAX && current.fetch.is_none();
+        // (The block of a portal that was run to its row limit before is not kept.)
+        let first_portal_run = current.fetch.is_none();
         let is_kept = match self.block {
             Block::None => true,
             Block::Explicit => self.replay.is_kept(),

@@ -85,7 +85,8 @@ use environment::TakenNumbers;
 use parking_lot::Mutex;
 use portals::Portals;
 use prepared::Prepared;
-use random::Random;
+use random::Randoms;
+pub use random::SessionSeed;
 use replay::Replay;
 use rubato_base::text_format::TextContext;
 use rubato_base::trace::TraceContext;
@@ -260,9 +261,9 @@ pub struct Session {
     facts: Arc<SessionFacts>,
     settings: Settings,
     text: TextContext,
-    random: Random,
+    random: Randoms,
     /// Where they were when the statement under way began.
-    random_before: Random,
+    random_before: Randoms,
     /// What a statement that is run again for another node has drawn there.
     draws_given: Option<Draws>,
     prepared: BTreeMap<String, Arc<Prepared>>,
@@ -335,8 +336,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session for a client that has passed login. `seed` is random.
-    pub fn new(id: SessionId, worker: usize, identity: Identity, seed: u64) -> Session {
+    /// A session for a client that has passed login.
+    pub fn new(id: SessionId, worker: usize, identity: Identity, seed: SessionSeed) -> Session {
         Session {
             id,
             worker,
@@ -345,8 +346,8 @@ impl Session {
             known_path: path::KnownPath::default(),
             settings: Settings::default(),
             text: TextContext::default(),
-            random: Random::seeded(seed),
-            random_before: Random::seeded(seed),
+            random: Randoms::seeded(seed),
+            random_before: Randoms::seeded(seed),
             draws_given: None,
             prepared: BTreeMap::new(),
             portals: Portals::default(),

@@ -1,4 +1,89 @@
-//! Random numbers of a session: PostgreSQL's generator, so that `setseed` gives the same ones.
+//! Random numbers of a session: those of `random()`, by PostgreSQL's generator, so that `setseed` gives the same ones; and those that nobody can
+//! guess, whatever he has seen of them, and that `setseed` does not give a second time: a UUID is to be the only one.
+
+use rubato_base::RandomPlace;
+use sha2::{Digest, Sha256};
+
+/// What the random numbers of a session follow from.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionSeed([u64; 3]);
+
+impl SessionSeed {
+    /// That of a session of a node, which has a secret of its own and begins the session at this time, in microseconds.
+    pub fn new(node_secret: u128, session: u64, now_us: i64) -> SessionSeed {
+        let hash = Sha256::new()
+            .chain_update(node_secret.to_le_bytes())
+            .chain_update(session.to_le_bytes())
+            .chain_update(now_us.to_le_bytes())
+            .finalize();
+        SessionSeed([0, 8, 16].map(|from| part(&hash, from)))
+    }
+}
+
+/// Eight bytes of a hash.
+fn part(hash: &[u8], from: usize) -> u64 {
+    let bytes = hash[from..].iter().take(8);
+    bytes.fold(0, |part, byte| part << 8 | u64::from(*byte))
+}
+
+/// Both kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Randoms {
+    shown: Random,
+    key: [u64; 2],
+    drawn: u64,
+}
+
+impl Randoms {
+    /// Those of a session that begins.
+    pub fn seeded(SessionSeed([shown, key @ ..]): SessionSeed) -> Randoms {
+        Randoms {
+            shown: Random::seeded(shown),
+            key,
+            drawn: 0,
+        }
+    }
+
+    /// Numbers that go on where others were.
+    pub fn of(state: RandomPlace) -> Randoms {
+        Randoms {
+            shown: Random(state.shown),
+            key: state.key,
+            drawn: state.drawn,
+        }
+    }
+
+    /// Where they are.
+    pub fn state(&self) -> RandomPlace {
+        RandomPlace {
+            shown: self.shown.0,
+            key: self.key,
+            drawn: self.drawn,
+        }
+    }
+
+    /// Those of `random()` follow from this number between -1 and 1 from here on.
+    pub fn set_seed(&mut self, share: f64) {
+        self.shown = Random::seeded_by_share(share);
+    }
+
+    /// The next 64 bits of `random()`.
+    pub fn bits(&mut self) -> u64 {
+        self.shown.bits()
+    }
+
+    /// The next 128 bits that nobody can guess.
+    pub fn secret(&mut self) -> [u64; 2] {
+        let [first, second] = self.key;
+        let hash = Sha256::new()
+            .chain_update(first.to_le_bytes())
+            .chain_update(second.to_le_bytes())
+            .chain_update(self.drawn.to_le_bytes())
+            .finalize();
+        self.drawn += 1;
+        [0, 8].map(|from| part(&hash, from))
+    }
+}
 
 /// xoroshiro128**. Not for secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,16 +107,6 @@ impl Random {
     pub fn seeded_by_share(seed: f64) -> Random {
         let whole = ((1_u64 << 52) - 1) as f64 * seed;
         Random::seeded(whole as i64 as u64)
-    }
-
-    /// Numbers that go on where others were.
-    pub fn of(state: [u64; 2]) -> Random {
-        Random(state)
-    }
-
-    /// Where they are.
-    pub fn state(&self) -> [u64; 2] {
-        self.0
     }
 
     /// The next 64 bits.

@@ -425,7 +425,8 @@ fn shown(current: &Current, responder: &dyn Responder) -> Option<Option<u64>> {
     }
     // Who has locked rows may rely on having had them ever since.
     let is_locking = !plan.read_only && matches!(plan.body, PlanBody::Select(_));
-    let is_whole = !current.streamed && current.max_rows == usize::MAX && current.fetch.is_none();
+    // A portal that was run to its row limit before has lost the block already: this one has come to its end at once.
+    let is_whole = !current.streamed && current.fetch.is_none();
     let bytes = responder.buffered_bytes().checked_sub(current.mark)?;
     if is_locking || !is_whole || bytes > REPLAY_SHOWN_BYTES_MAX {
         return None;

@@ -122,7 +122,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("tokio", &[]),
     ("async-std", &[]),
     ("rand", &["server", "bench"]),
-    ("getrandom", &["server", "bench"]),
+    ("getrandom", &["server", "bench", "embedded"]),
 ];
 
 /// One dependency of a package of this workspace.

@@ -278,22 +278,35 @@ fn what_tools_say_of_extensions_and_roles_is_taken_where_nothing_comes_of_it() {
     let mut sites = followed();
     for node in 0..2 {
         for (said, tag) in [
-            (
-                "CREATE EXTENSION IF NOT EXISTS plpgsql WITH SCHEMA pg_catalog",
-                "C CREATE EXTENSION",
-            ),
-            ("CREATE EXTENSION IF NOT EXISTS \"rubato\"", "C CREATE EXTENSION"),
-            ("DROP EXTENSION IF EXISTS hstore CASCADE", "C DROP EXTENSION"),
             ("SET ROLE rubato", "C SET"),
             ("SET ROLE NONE", "C SET"),
             ("SET SESSION AUTHORIZATION 'rubato'", "C SET"),
         ] {
             assert_eq!(ask_at(node, &mut sites, said), [tag, "Z I"], "{said}");
         }
+        for (said, notice, tag) in [
+            (
+                "CREATE EXTENSION IF NOT EXISTS plpgsql WITH SCHEMA pg_catalog",
+                "N NOTICE extension \"plpgsql\" already exists, skipping",
+                "C CREATE EXTENSION",
+            ),
+            (
+                "CREATE EXTENSION IF NOT EXISTS \"rubato\"",
+                "N NOTICE extension \"rubato\" already exists, skipping",
+                "C CREATE EXTENSION",
+            ),
+            (
+                "DROP EXTENSION IF EXISTS hstore CASCADE",
+                "N NOTICE extension \"hstore\" does not exist, skipping",
+                "C DROP EXTENSION",
+            ),
+        ] {
+            assert_eq!(ask_at(node, &mut sites, said), [notice, tag, "Z I"], "{said}");
+        }
         for (said, code) in [
             ("CREATE EXTENSION IF NOT EXISTS hstore", "E 0A000"),
-            ("CREATE EXTENSION plpgsql", "E 0A000"),
-            ("DROP EXTENSION IF EXISTS rubato", "E 0A000"),
+            ("CREATE EXTENSION plpgsql", "E 42710"),
+            ("DROP EXTENSION IF EXISTS rubato", "E 2BP01"),
             ("SET ROLE somebody", "E 22023"),
         ] {
             let told = ask_at(node, &mut sites, said);

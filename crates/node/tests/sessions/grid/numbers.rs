@@ -165,3 +165,14 @@ fn a_statement_that_is_run_again_fetches_its_numbers_anew() {
         ["D 3", "D 4"]
     );
 }
+
+/// The seed is the session's, whatever node its client has come to.
+#[test]
+fn random_numbers_follow_from_their_seed_on_every_node() {
+    let mut sites = followed();
+    for node in 0..2 {
+        ask_at(node, &mut sites, "SELECT setseed(0.5)");
+        let drawn = ask_at(node, &mut sites, "SELECT random()");
+        assert_eq!(drawn[1], "D 0.9851677175347999", "{node}: {drawn:?}");
+    }
+}

@@ -41,6 +41,15 @@ pub(crate) enum SchemaSyntax {
         name: String,
         comment: Option<String>,
     },
+    CreateExtension {
+        name: String,
+        if_not_exists: bool,
+        schema: Option<String>,
+    },
+    DropExtension {
+        names: Vec<String>,
+        if_exists: bool,
+    },
 }
 
 /// Where a relation goes.
@@ -73,20 +82,42 @@ pub(super) fn create(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     if cursor.accept_all(&["materialized", "view"]) {
         return create_materialised(&mut cursor);
     }
-    if cursor.accept_all(&["extension", "if", "not", "exists"]) {
-        return extension(&mut cursor, true, "CREATE EXTENSION");
+    if cursor.accept("extension") {
+        return create_extension(&mut cursor);
     }
     Ok(None)
 }
 
-/// CREATE EXTENSION IF NOT EXISTS of what is there, DROP EXTENSION IF EXISTS of what is not: nothing has to be done, as where tools dump what they
-/// have found and load it again. `plpgsql`, of which PostgreSQL's dumps speak, counts as there.
-fn extension(cursor: &mut Cursor<'_>, is_created: bool, tag: &'static str) -> Result<Option<Syntax>> {
+/// What CREATE EXTENSION says of versions is read over: there is one of each.
+fn create_extension(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
+    let if_not_exists = cursor.accept_all(&["if", "not", "exists"]);
     let name = cursor.name()?;
-    if ["rubato", "plpgsql"].contains(&name.as_str()) != is_created {
-        return Ok(None);
+    cursor.accept("with");
+    let mut within = None;
+    while let Some(option) = cursor.accept_any(&["schema", "version", "cascade"]) {
+        match option {
+            "schema" => within = Some(cursor.name()?),
+            "version" => drop(cursor.advance()),
+            _ => {}
+        }
     }
-    Ok(Some(super::read_over(cursor, tag)))
+    let syntax = SchemaSyntax::CreateExtension {
+        name,
+        if_not_exists,
+        schema: within,
+    };
+    schema(syntax, cursor)
+}
+
+/// Nothing depends on an extension, so that CASCADE says nothing more.
+fn drop_extension(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
+    let if_exists = cursor.accept_all(&["if", "exists"]);
+    let mut names = vec![cursor.name()?];
+    while cursor.accept_symbol(b',') {
+        names.push(cursor.name()?);
+    }
+    cursor.accept_any(&["cascade", "restrict"]);
+    schema(SchemaSyntax::DropExtension { names, if_exists }, cursor)
 }
 
 fn create_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
@@ -221,8 +252,8 @@ fn create_materialised(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
 /// DROP SCHEMA; `None` for any other DROP.
 pub(super) fn drop_schema(mut cursor: Cursor<'_>) -> Result<Option<Syntax>> {
     cursor.advance();
-    if cursor.accept_all(&["extension", "if", "exists"]) {
-        return extension(&mut cursor, false, "DROP EXTENSION");
+    if cursor.accept("extension") {
+        return drop_extension(&mut cursor);
     }
     if !cursor.accept("schema") {
         return Ok(None);

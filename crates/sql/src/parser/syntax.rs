@@ -410,8 +410,9 @@ fn join_strings(source: Source<'_>, tokens: Vec<TokenWithSpan>) -> Result<Vec<To
         )
     };
     let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // (Looked for backwards each time, it takes the square of the blanks in a row.)
+    let mut before: Option<usize> = None;
     for token in tokens {
-        let before = joined.iter().rposition(|token| !is_blank(token));
         if let (Token::SingleQuotedString(text), Some(at)) = (&token.token, before)
             && matches!(joined[at].token, Token::SingleQuotedString(_))
         {
@@ -424,6 +425,9 @@ fn join_strings(source: Source<'_>, tokens: Vec<TokenWithSpan>) -> Result<Vec<To
                 begun.push_str(text);
             }
         } else {
+            if !is_blank(&token) {
+                before = Some(joined.len());
+            }
             joined.push(token);
         }
     }

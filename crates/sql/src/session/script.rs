@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// Longer texts are not kept with their plans: they are bulk loads.
 pub(super) const PLAN_TEXT_BYTES_MAX: usize = 64 << 10;
 
+/// How many blanks may stand in the place of the statements before one.
+const BLANKS_MAX: usize = 64;
+
 /// One statement of a script.
 pub(super) struct Piece {
     pub(super) text: Arc<str>,
@@ -33,9 +36,14 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// Its text with as much left free before it as stands there in the script, so that errors name the place in the client's text.
+    /// Its text with as many characters before it as stand there in the script, so that errors name the place in the client's text. Many are
+    /// one comment, because each blank is a token for whoever reads the text.
     fn in_place(&self) -> String {
-        " ".repeat(self.characters_before as usize) + &self.text
+        let before = self.characters_before as usize;
+        match before.checked_sub("/**/".len()) {
+            Some(length @ BLANKS_MAX..) => format!("/*{}*/{}", "-".repeat(length), self.text),
+            _ => " ".repeat(before) + &self.text,
+        }
     }
 }
 
@@ -385,4 +393,36 @@ pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
 /// An error of one statement, as an error of its script.
 fn placed(error: Error, characters_before: u32, semicolon: Option<u32>) -> Error {
     at_semicolon(error.moved(characters_before), semicolon)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A statement keeps its place in its script, and what stands before it is no more than some tokens for who reads it once more.
+    #[test]
+    fn a_statement_far_behind_is_few_tokens() {
+        for before in [0, 3, 64, 70, 1000, 100_000] {
+            let piece = Piece {
+                text: Arc::from("select nope"),
+                characters_before: before,
+                semicolon: None,
+                alone: false,
+                is_anew: false,
+            };
+            let placed = piece.in_place();
+            assert_eq!(placed.chars().count(), before as usize + piece.text.len());
+            let error = binder::bind(
+                &placed,
+                &[],
+                &[],
+                &Catalog::default(),
+                &ScriptSettings(&TextContext::default(), SearchPath::default()),
+            )
+            .expect_err("there is no such column");
+            assert_eq!(error.fields().position, Some(before + 8), "{error}");
+            let blanks = placed.chars().take_while(|next| *next == ' ').count();
+            assert!(blanks <= BLANKS_MAX + "/**/".len(), "{blanks}");
+        }
+    }
 }

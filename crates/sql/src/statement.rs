@@ -1,8 +1,10 @@
 //! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
 
+mod extensions;
 mod relations;
 mod upkeep;
 
+pub use extensions::ExtensionChange;
 pub use relations::{DomainChange, EnumChange, MovedTo, RelationKind, SchemaElement};
 pub use upkeep::{Discarded, Where};
 
@@ -319,21 +321,14 @@ pub enum SchemaChange {
         /// Whether it is filled.
         with_data: bool,
     },
-    /// CREATE EXTENSION.
-    CreateExtension {
-        /// Its name.
-        name: String,
-        /// IF NOT EXISTS.
-        if_not_exists: bool,
-        /// Where its functions are looked for; the first schema of the search path if it is not said.
-        schema: Option<String>,
-    },
-    /// DROP EXTENSION.
-    DropExtension {
-        /// Names.
-        names: Vec<String>,
-        /// IF EXISTS.
-        if_exists: bool,
+    /// An extension.
+    Extension(ExtensionChange),
+    /// DROP ... IF EXISTS of what nobody can make.
+    DropAbsent {
+        /// What is not there.
+        absent: Vec<String>,
+        /// The tag of the statement.
+        tag: &'static str,
     },
     /// CREATE SCHEMA.
     CreateSchema {

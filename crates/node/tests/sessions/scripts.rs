@@ -14,6 +14,7 @@ macro_rules! scripts {
 }
 
 scripts!(
+    absent,
     alter_actions,
     asked_by_tools,
     cursors,

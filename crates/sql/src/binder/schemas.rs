@@ -3,7 +3,7 @@
 use super::{Context, ResolvedPath, located, no_relation};
 use crate::catalog::{Catalog, RelationName, no_schema};
 use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
-use crate::parser::utility::{ElementSyntax, Moved, SchemaSyntax, Syntax, parse_utility};
+use crate::parser::utility::{Absent, ElementSyntax, Moved, SchemaSyntax, Syntax, parse_utility};
 use crate::statement::{MovedTo, RelationKind, SchemaChange, SchemaElement};
 use rubato_base::text_format::TextContext;
 use rubato_base::{Error, Result, SqlState};
@@ -50,21 +50,27 @@ impl Context<'_> {
                 to,
             } => self.moved(kind, if_exists, &relation, to)?,
             SchemaSyntax::Refresh { .. } => return Err(Error::internal("REFRESH is no plain schema change")),
-            SchemaSyntax::CreateExtension {
-                name,
-                if_not_exists,
-                schema,
-            } => SchemaChange::CreateExtension {
-                name,
-                if_not_exists,
-                schema,
+            SchemaSyntax::Extension(change) => SchemaChange::Extension(change),
+            SchemaSyntax::DropAbsent { objects, tag } => SchemaChange::DropAbsent {
+                absent: objects.into_iter().map(|object| self.absent(object)).collect(),
+                tag,
             },
-            SchemaSyntax::DropExtension { names, if_exists } => SchemaChange::DropExtension { names, if_exists },
             SchemaSyntax::CommentOnSchema { name, comment } => {
                 let schema = self.catalog.schema_id(&name).ok_or_else(|| no_schema(&name))?;
                 SchemaChange::CommentOnSchema { schema, comment }
             }
         })
+    }
+
+    /// What is not there: the table of the object, or else the object.
+    fn absent(&self, object: Absent) -> String {
+        match object {
+            Absent::Object(said) => said,
+            Absent::OfTable(table, said) => match self.relation_by_path(&table) {
+                Ok(_) => said,
+                Err(_) => format!("relation \"{}\"", table.join(".")),
+            },
+        }
     }
 
     /// 42P15: what CREATE SCHEMA makes is made in that schema.

@@ -1,5 +1,6 @@
 //! The small grammar: transaction control, settings, prepared statements, EXPLAIN, COPY and maintenance.
 
+mod absent;
 mod alter_table;
 mod comments;
 mod constraints;
@@ -22,6 +23,7 @@ use copy::copy;
 use cursors::{close, declare, fetch};
 use sequence::{alter_sequence, create_sequence};
 
+pub(crate) use absent::Absent;
 pub(crate) use alter_table::{AlterPiece, AlterTableSyntax};
 pub(crate) use comments::{CommentSyntax, Commented};
 pub(crate) use copy::CopySyntax;
@@ -111,7 +113,10 @@ pub(crate) fn parse_utility(source: Source<'_>) -> Result<Option<Syntax>> {
         };
     }
     if first.is(source.text, "drop") {
-        return schemas::drop_schema(Cursor::new(source)?);
+        return match schemas::drop_schema(Cursor::new(source)?)? {
+            None => absent::drop_absent(Cursor::new(source)?),
+            syntax => Ok(syntax),
+        };
     }
     if first.is(source.text, "alter") {
         if let Some(syntax) = nodes::alter_grid(source)? {

@@ -64,17 +64,13 @@ impl Change {
                 self.create_elements(name, elements, text)?;
                 "CREATE SCHEMA"
             }
-            SchemaChange::CreateExtension {
-                name,
-                if_not_exists,
-                schema,
-            } => {
-                self.create_extension(name, *if_not_exists, schema.as_deref())?;
-                "CREATE EXTENSION"
-            }
-            SchemaChange::DropExtension { names, if_exists } => {
-                self.drop_extensions(names, *if_exists)?;
-                "DROP EXTENSION"
+            SchemaChange::Extension(change) => self.change_extension(change)?,
+            SchemaChange::DropAbsent { absent, tag } => {
+                for what in absent {
+                    let message = format!("{what} does not exist, skipping");
+                    self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
+                }
+                tag
             }
             SchemaChange::DropSchema {
                 names,

@@ -2,10 +2,29 @@
 
 use super::apply::Change;
 use crate::catalog::{AVAILABLE_EXTENSIONS, BUILT_IN_EXTENSIONS, Extension, SchemaId, available_extension, no_schema};
+use crate::statement::ExtensionChange;
 use rubato_base::{Error, Result, SqlState};
 
 impl Change {
-    pub(super) fn create_extension(&mut self, name: &str, if_not_exists: bool, schema: Option<&str>) -> Result<()> {
+    /// Does what a statement about extensions says, and gives its tag.
+    pub(super) fn change_extension(&mut self, change: &ExtensionChange) -> Result<&'static str> {
+        match change {
+            ExtensionChange::Create {
+                name,
+                if_not_exists,
+                schema,
+            } => {
+                self.create_extension(name, *if_not_exists, schema.as_deref())?;
+                Ok("CREATE EXTENSION")
+            }
+            ExtensionChange::Drop { names, if_exists } => {
+                self.drop_extensions(names, *if_exists)?;
+                Ok("DROP EXTENSION")
+            }
+        }
+    }
+
+    fn create_extension(&mut self, name: &str, if_not_exists: bool, schema: Option<&str>) -> Result<()> {
         if BUILT_IN_EXTENSIONS.contains(&name) || self.catalog.extensions.contains_key(name) {
             let message = format!("extension \"{name}\" already exists");
             if !if_not_exists {
@@ -28,7 +47,7 @@ impl Change {
         Ok(())
     }
 
-    pub(super) fn drop_extensions(&mut self, names: &[String], if_exists: bool) -> Result<()> {
+    fn drop_extensions(&mut self, names: &[String], if_exists: bool) -> Result<()> {
         for name in names {
             if BUILT_IN_EXTENSIONS.contains(&name.as_str()) {
                 let message = format!("cannot drop extension {name} because it is built in");

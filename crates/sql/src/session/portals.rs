@@ -391,8 +391,8 @@ pub(super) fn changed_in_place<'a>(
         | SchemaChange::AlterEnum { .. }
         | SchemaChange::DropTypes { .. }
         | SchemaChange::CreateSchema { .. }
-        | SchemaChange::CreateExtension { .. }
-        | SchemaChange::DropExtension { .. }
+        | SchemaChange::Extension(_)
+        | SchemaChange::DropAbsent { .. }
         | SchemaChange::RenameSchema { .. }
         | SchemaChange::CommentOnSchema { .. }
         | SchemaChange::CreateView { .. }

@@ -1,9 +1,9 @@
 //! Schemas, ALTER ... SET SCHEMA and RENAME, and materialised views.
 
-use super::Syntax;
+use super::{Absent, Syntax};
 use crate::parser::cursor::Cursor;
 use crate::parser::lexer::TokenKind;
-use crate::statement::RelationKind;
+use crate::statement::{ExtensionChange, RelationKind};
 use rubato_base::{Error, Result};
 
 /// A statement about schemas, or what moves between them, before binding.
@@ -41,14 +41,11 @@ pub(crate) enum SchemaSyntax {
         name: String,
         comment: Option<String>,
     },
-    CreateExtension {
-        name: String,
-        if_not_exists: bool,
-        schema: Option<String>,
-    },
-    DropExtension {
-        names: Vec<String>,
-        if_exists: bool,
+    Extension(ExtensionChange),
+    /// Of what there is none.
+    DropAbsent {
+        objects: Vec<Absent>,
+        tag: &'static str,
     },
 }
 
@@ -101,12 +98,12 @@ fn create_extension(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
             _ => {}
         }
     }
-    let syntax = SchemaSyntax::CreateExtension {
+    let change = ExtensionChange::Create {
         name,
         if_not_exists,
         schema: within,
     };
-    schema(syntax, cursor)
+    schema(SchemaSyntax::Extension(change), cursor)
 }
 
 /// Nothing depends on an extension, so that CASCADE says nothing more.
@@ -117,7 +114,8 @@ fn drop_extension(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {
         names.push(cursor.name()?);
     }
     cursor.accept_any(&["cascade", "restrict"]);
-    schema(SchemaSyntax::DropExtension { names, if_exists }, cursor)
+    let change = ExtensionChange::Drop { names, if_exists };
+    schema(SchemaSyntax::Extension(change), cursor)
 }
 
 fn create_schema(cursor: &mut Cursor<'_>) -> Result<Option<Syntax>> {

@@ -9,7 +9,7 @@ use super::joins::JOINED;
 use super::json::Comparing;
 use super::labels::column_name;
 use super::scope::{Hidden, Scope};
-use super::tail::{Tail, direction, refuse_query_parts};
+use super::tail::{Tail, refuse_query_parts, sort_parts};
 use super::typed::Typed;
 use super::window::{WindowBound, Windows, distinct_on as distinct_on_of, with_ties};
 use super::{Context, located, object_name};
@@ -435,12 +435,11 @@ impl Context<'_> {
             .with_groupings(&grouped.windows.groupings)
             .with_windows(&grouped.windows);
         let mut keys: Vec<SortKey> = Vec::with_capacity(exprs.len());
-        for entry in exprs {
-            let column = self.order_column(&binder, &entry.expr, items, grouped.distinct, projection)?;
-            let (descending, nulls_first) = direction(&entry.options)?;
+        for (expr, (descending, nulls_first)) in sort_parts(exprs)? {
+            let column = self.order_column(&binder, &expr, items, grouped.distinct, projection)?;
             if let Some(item) = items.get(column) {
                 let compared = self.check_comparable(&item.typed, Comparing::Order);
-                located(self, entry.expr.span(), compared)?;
+                located(self, expr.span(), compared)?;
             }
             if !keys.iter().any(|key| key.column == column) {
                 keys.push(SortKey {

@@ -6,6 +6,7 @@ use super::{Context, located};
 use rubato_base::{DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, Expr};
 use sqlparser::ast::{self, Spanned};
+use std::borrow::Cow;
 
 /// What stands behind the body of a query.
 #[derive(Default)]
@@ -123,4 +124,36 @@ pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
         }
     };
     Ok((descending, options.nulls_first.unwrap_or(descending)))
+}
+
+/// The columns of a row that is sorted or grouped by, since rows compare column by column; anything else as it is. A column of a row means
+/// what it means in an expression: the name of no output, and no number of one.
+pub(super) fn parts_of_row(expr: &ast::Expr) -> Vec<Cow<'_, ast::Expr>> {
+    match expr {
+        ast::Expr::Tuple(columns) => {
+            let columns = columns.iter().cloned();
+            columns
+                .map(|own| Cow::Owned(ast::Expr::Nested(Box::new(own))))
+                .collect()
+        }
+        ast::Expr::Nested(inner) if matches!(**inner, ast::Expr::Tuple(_)) => parts_of_row(inner),
+        _ => vec![Cow::Borrowed(expr)],
+    }
+}
+
+/// What ORDER BY lists, and whether each is descending and whether NULL comes first. NULL within a row is the largest value, whatever is said
+/// of rows that are NULL.
+pub(super) fn sort_parts(listed: &[ast::OrderByExpr]) -> Result<Vec<(Cow<'_, ast::Expr>, (bool, bool))>> {
+    let mut parts = Vec::with_capacity(listed.len());
+    for entry in listed {
+        let (descending, nulls_first) = direction(&entry.options)?;
+        for part in parts_of_row(&entry.expr) {
+            let nulls_first = match &part {
+                Cow::Owned(_) => descending,
+                Cow::Borrowed(_) => nulls_first,
+            };
+            parts.push((part, (descending, nulls_first)));
+        }
+    }
+    Ok(parts)
 }

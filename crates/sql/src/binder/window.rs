@@ -1,6 +1,7 @@
 //! Calls with OVER, and SELECTs over them: what windows are computed of becomes a query of its own.
 
 use super::expression::{ExpressionBinder, WINDOW_BASE};
+use super::tail::{parts_of_row, sort_parts};
 use super::typed::Typed;
 use super::{Context, located};
 use crate::parser::syntax::fold;
@@ -250,12 +251,11 @@ impl ExpressionBinder<'_> {
                 return located(self.context, name.span, Err(windowing_error(message)));
             }
         }
-        for expr in &spec.partition_by {
-            call.partition.push(self.context.settle(self.bind(expr)?)?.expr);
+        for expr in spec.partition_by.iter().flat_map(parts_of_row) {
+            call.partition.push(self.context.settle(self.bind(&expr)?)?.expr);
         }
-        for item in &spec.order_by {
-            let key = self.context.settle(self.bind(&item.expr)?)?;
-            let (descending, nulls_first) = super::tail::direction(&item.options)?;
+        for (expr, (descending, nulls_first)) in sort_parts(&spec.order_by)? {
+            let key = self.context.settle(self.bind(&expr)?)?;
             call.order.push((key.expr, key.data_type, descending, nulls_first));
         }
         if let Some(frame) = &spec.window_frame {

@@ -1,5 +1,7 @@
 //! Forms of statements that the library reads only when they are written otherwise: their tokens are replaced, and keep their places.
 
+mod words;
+
 use super::forms::{plain_forms, types_without_collation};
 use super::identity::identity_options;
 use super::parenthesised::parenthesised_queries;
@@ -15,8 +17,8 @@ pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = typed_literals(plain_forms(rows_from(recursive_views(tokens))));
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
-    row_lists(bare_rows(plain_words(merged_defaults(table_likes(
-        parenthesised_queries(tokens),
+    row_lists(bare_rows(plain_words(words::read_by_place(merged_defaults(
+        table_likes(parenthesised_queries(tokens)),
     )))))
 }
 

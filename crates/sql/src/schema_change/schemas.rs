@@ -74,7 +74,8 @@ impl Change {
     fn empty_schema(&mut self, schema: &str, id: SchemaId, cascade: bool) -> Result<()> {
         let inside = members(&self.catalog, id);
         let extensions = self.extensions_in(id);
-        if !(inside.is_empty() && extensions.is_empty()) && !cascade {
+        let is_empty = inside.is_empty() && extensions.is_empty();
+        if !cascade && !is_empty {
             return Err(self.still_used(schema, &inside, &extensions));
         }
         for name in extensions {

@@ -43,7 +43,7 @@ enum Kept {
     /// It comes out the same without it.
     LeftOut,
     /// It has to fail again.
-    Statement(Replayed),
+    Statement(Box<Replayed>),
 }
 
 impl Session {
@@ -159,7 +159,7 @@ impl Session {
         match kept {
             Kept::Lost => self.replay.forget(),
             Kept::LeftOut => {}
-            Kept::Statement(replayed) => self.replay.keep(replayed),
+            Kept::Statement(replayed) => self.replay.keep(*replayed),
         }
     }
 
@@ -174,7 +174,9 @@ impl Session {
         match (failing, &self.current) {
             _ if is_of_words => Kept::LeftOut,
             _ if !comes_again(error.code()) => Kept::Lost,
-            (Some(Failing::Text(sql, types)), _) => Kept::Statement(Replayed::of_text(sql, types, error.clone())),
+            (Some(Failing::Text(sql, types)), _) => {
+                Kept::Statement(Box::new(Replayed::of_text(sql, types, error.clone())))
+            }
             (_, Some(current)) => kept_of(current, error, || self.drawn()),
             (_, None) => Kept::Lost,
         }
@@ -237,7 +239,7 @@ fn kept_of(current: &Current, error: &Error, drawn: impl FnOnce() -> (Draws, u64
         Statement::Empty | Statement::Elsewhere => false,
     };
     match is_repeated {
-        true => Kept::Statement(Replayed::failed(current, error.clone(), drawn())),
+        true => Kept::Statement(Box::new(Replayed::failed(current, error.clone(), drawn()))),
         false => Kept::Lost,
     }
 }

@@ -97,6 +97,7 @@ scripts!(
     tool_functions,
     update,
     views,
+    words,
     writing_with,
     tools,
     written

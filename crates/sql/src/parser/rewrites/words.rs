@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 /// Makes the library read each of them as PostgreSQL does.
 pub(super) fn read_by_place(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    national_characters(columns_called_interval(tokens))
+    national_characters(columns_called_interval(precise_intervals(tokens)))
 }
 
 fn keyword(token: &TokenWithSpan) -> Keyword {
@@ -14,6 +14,35 @@ fn keyword(token: &TokenWithSpan) -> Keyword {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
     }
+}
+
+/// `interval (3) '1.2345 s'` is `'1.2345 s'::interval (3)`: the library reads over the precision.
+fn precise_intervals(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| keyword(token) == Keyword::INTERVAL) {
+        return tokens;
+    }
+    let places: Vec<usize> = (0..tokens.len()).filter(|place| !is_blank(&tokens[*place])).collect();
+    for window in places.windows(5).rev() {
+        let [own, open, number, close, literal] = [0, 1, 2, 3, 4].map(|at| &tokens[window[at]]);
+        let is_precise = keyword(own) == Keyword::INTERVAL
+            && open.token == Token::LParen
+            && matches!(number.token, Token::Number(..))
+            && close.token == Token::RParen
+            && matches!(
+                literal.token,
+                Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_)
+            );
+        if is_precise {
+            let span = own.span.union(&literal.span);
+            let cast = TokenWithSpan {
+                token: Token::DoubleColon,
+                span,
+            };
+            let turned = [literal, &cast, own, open, number, close].map(Clone::clone);
+            tokens.splice(window[0]..=window[4], turned);
+        }
+    }
+    tokens
 }
 
 /// `nchar (n)` and `national character` are `char`.

@@ -19,6 +19,8 @@ pub struct AvailableExtension {
     pub version: &'static str,
     /// What it is for.
     pub comment: &'static str,
+    /// The functions that belong to it in PostgreSQL alone.
+    pub functions: &'static [&'static str],
 }
 
 /// All that may be created, by name.
@@ -27,11 +29,24 @@ pub static AVAILABLE_EXTENSIONS: [AvailableExtension; 2] = [
         name: "pgcrypto",
         version: "1.3",
         comment: "cryptographic functions",
+        functions: &["digest", "gen_random_bytes", "hmac"],
     },
     AvailableExtension {
         name: "uuid-ossp",
         version: "1.1",
         comment: "generate universally unique identifiers (UUIDs)",
+        functions: &[
+            "uuid_generate_v1",
+            "uuid_generate_v1mc",
+            "uuid_generate_v3",
+            "uuid_generate_v4",
+            "uuid_generate_v5",
+            "uuid_nil",
+            "uuid_ns_dns",
+            "uuid_ns_oid",
+            "uuid_ns_url",
+            "uuid_ns_x500",
+        ],
     },
 ];
 

@@ -10,8 +10,9 @@ use super::qualified::{qualified, with_types};
 use super::written_with_schema;
 use super::{DATABASE_OWNER, OWNER, View, index_properties, made, registry, text};
 use crate::binder::{name_of_text, writable};
-use crate::catalog::{RelationName, ViewQuery};
+use crate::catalog::{RelationName, ViewQuery, available_extension};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
+use rubato_formula::quote_identifier;
 use std::sync::Arc;
 
 /// The value of a catalog function for arguments of which none is NULL. An unknown name has none. Errors are those of PostgreSQL for
@@ -207,12 +208,34 @@ fn shown_expression(expression: &str, pretty: bool, view: &View<'_>) -> Value {
     if let Some(shown) = with_short_type(expression, view) {
         return text(&shown);
     }
+    if let Some(shown) = with_extension(expression, view) {
+        return text(&shown);
+    }
     let expression = with_types(expression, view);
     let inner = expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     match inner.filter(|_| pretty) {
         Some(inner) if balanced(inner) => text(inner),
         _ => text(&expression),
     }
+}
+
+/// A call of an extension's function, with its schema where the reader does not find it without: a dump is read without any search path.
+fn with_extension(expression: &str, view: &View<'_>) -> Option<String> {
+    let (name, _) = expression.split_once('(')?;
+    let called = name.rsplit_once('.').map_or(name, |(_, called)| called);
+    let mut created = view.catalog.extensions.iter();
+    let (_, own) = created.find(|(name, _)| {
+        let available = available_extension(name);
+        available.is_some_and(|available| available.functions.contains(&called))
+    })?;
+    let behind = &expression[name.len()..];
+    Some(match view.path.searched.contains(&own.schema) {
+        true => format!("{called}{behind}"),
+        false => format!(
+            "{}.{called}{behind}",
+            quote_identifier(&view.catalog.schema_name(own.schema))
+        ),
+    })
 }
 
 /// A default that is a label, with the name of its type as the reader finds it.

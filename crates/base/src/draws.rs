@@ -7,8 +7,8 @@ pub struct RandomPlace {
     pub shown: [u64; 2],
     /// What those that nobody can guess are made of.
     pub key: [u64; 2],
-    /// How many of these were drawn.
-    pub drawn: u64,
+    /// Whose statement they are, counted in the session that has the key: each has numbers of its own.
+    pub statement: u64,
 }
 
 /// What a statement has drawn, in order.

@@ -541,7 +541,7 @@ impl Choices<'_> {
             random: self.truth().then(|| RandomPlace {
                 shown: [self.number(), self.number()],
                 key: [self.number(), self.number()],
-                drawn: self.number(),
+                statement: self.number(),
             }),
             numbers: (0..self.of(3)).map(|_| (self.small(), self.number() as i64)).collect(),
         }

@@ -9,7 +9,7 @@ use sha1::Sha1;
 
 /// Microseconds from 1582-10-15, where UUIDs count from, to 2000-01-01.
 const UUID_EPOCH_US: i64 = 13_165_977_600_000_000;
-/// The name spaces of RFC 4122 differ in this byte.
+/// The first name space of RFC 4122; the others count on in its first part.
 const NAME_SPACE: u128 = 0x6ba7b810_9dad_11d1_80b4_00c04fd430c8;
 
 /// Puts the version, and the variant of RFC 4122, in their places.

@@ -118,7 +118,7 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
 
 fn put_draws(out: &mut Vec<u8>, draws: &Draws) {
     put_option(out, draws.random.as_ref(), |out, state| {
-        let parts = state.shown.iter().chain(&state.key).chain([&state.drawn]);
+        let parts = state.shown.iter().chain(&state.key).chain([&state.statement]);
         parts.for_each(|part| put_u64(out, *part));
     });
     put_length(out, draws.numbers.len());
@@ -133,7 +133,7 @@ fn read_draws(reader: &mut ByteReader<'_>) -> Result<Draws> {
         Ok(RandomPlace {
             shown: [reader.u64()?, reader.u64()?],
             key: [reader.u64()?, reader.u64()?],
-            drawn: reader.u64()?,
+            statement: reader.u64()?,
         })
     };
     Ok(Draws {

@@ -87,8 +87,9 @@ impl Session {
     pub(super) fn begin_drawing(&mut self, partition: &Partition) {
         let again = self.drawn_before(partition).or_else(|| self.draws_given.clone());
         let again = again.unwrap_or_default();
-        if let Some(state) = again.random {
-            self.random = Randoms::of(state);
+        match again.random {
+            Some(state) => self.random = Randoms::of(state),
+            None => self.random.next_statement(&mut self.random_own),
         }
         self.random_before = self.random;
         let version = self.committed(partition).version;

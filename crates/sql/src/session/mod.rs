@@ -264,6 +264,8 @@ pub struct Session {
     random: Randoms,
     /// Where they were when the statement under way began.
     random_before: Randoms,
+    /// The session's own, of which each statement has some.
+    random_own: Randoms,
     /// What a statement that is run again for another node has drawn there.
     draws_given: Option<Draws>,
     prepared: BTreeMap<String, Arc<Prepared>>,
@@ -348,6 +350,7 @@ impl Session {
             text: TextContext::default(),
             random: Randoms::seeded(seed),
             random_before: Randoms::seeded(seed),
+            random_own: Randoms::seeded(seed),
             draws_given: None,
             prepared: BTreeMap::new(),
             portals: Portals::default(),

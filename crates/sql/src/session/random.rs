@@ -31,6 +31,8 @@ fn part(hash: &[u8], from: usize) -> u64 {
 pub(crate) struct Randoms {
     shown: Random,
     key: [u64; 2],
+    statement: u64,
+    /// How many the statement has drawn.
     drawn: u64,
 }
 
@@ -40,16 +42,28 @@ impl Randoms {
         Randoms {
             shown: Random::seeded(shown),
             key,
+            statement: 0,
             drawn: 0,
         }
     }
 
-    /// Numbers that go on where others were.
+    /// Those of the session's next statement. A statement that is run again has its own once more, and none of another, however many it draws by
+    /// then: also on a node that has been told the key, whose session goes on with its own.
+    pub fn next_statement(&mut self, own: &mut Randoms) {
+        own.statement += 1;
+        *self = Randoms {
+            shown: self.shown,
+            ..*own
+        };
+    }
+
+    /// Those of a statement that has drawn them before.
     pub fn of(state: RandomPlace) -> Randoms {
         Randoms {
             shown: Random(state.shown),
             key: state.key,
-            drawn: state.drawn,
+            statement: state.statement,
+            drawn: 0,
         }
     }
 
@@ -58,7 +72,7 @@ impl Randoms {
         RandomPlace {
             shown: self.shown.0,
             key: self.key,
-            drawn: self.drawn,
+            statement: self.statement,
         }
     }
 
@@ -78,6 +92,7 @@ impl Randoms {
         let hash = Sha256::new()
             .chain_update(first.to_le_bytes())
             .chain_update(second.to_le_bytes())
+            .chain_update(self.statement.to_le_bytes())
             .chain_update(self.drawn.to_le_bytes())
             .finalize();
         self.drawn += 1;
@@ -121,5 +136,32 @@ impl Random {
     /// 64 bits as a number that is at least 0 and below 1.
     pub fn share(bits: u64) -> f64 {
         (bits >> 12) as f64 / (1_u64 << 52) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A statement that is run again, elsewhere too, has the numbers that it had; none of what it draws beyond them, or of what follows it
+    /// there, comes to another statement.
+    #[test]
+    fn each_statement_has_secret_numbers_of_its_own() {
+        let mut own = [1, 2].map(|session| Randoms::seeded(SessionSeed::new(7, session, 0)));
+        let mut here = own[0];
+        here.next_statement(&mut own[0]);
+        let first = here.state();
+        let shown = here.secret();
+        here.next_statement(&mut own[0]);
+        let second = here.secret();
+        let mut there = Randoms::of(first);
+        assert_eq!(there.secret(), shown);
+        let beyond = there.secret();
+        there.next_statement(&mut own[1]);
+        let behind = there.secret();
+        here.next_statement(&mut own[0]);
+        let all = [shown, second, beyond, behind, here.secret()];
+        let different: std::collections::BTreeSet<[u64; 2]> = all.into_iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
     }
 }

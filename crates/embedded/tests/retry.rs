@@ -330,8 +330,12 @@ fn what_has_failed_fails_again_with_its_block() {
             );
             assert_eq!(values(&mut admin, "select v from t where id = 1"), [Value::Int4(101)]);
         }
-        // It would not fail now, or otherwise.
+        // What a text means is for the catalogs to say, which no level of isolation covers.
         let made = "create table nosuch (id int); update t set v = 100 where id = 1";
+        let unknown = ("select * from nosuch", "42P01");
+        failed_and_overtaken(&database, &mut admin, unknown, made, way).expect("is told nothing");
+        run(&mut admin, &["drop table nosuch"]);
+        // It would not fail now, or otherwise.
         for (failing, other, why) in [
             (
                 ("select 1 / (v - 1) from t where id = 1", "22012"),
@@ -343,7 +347,6 @@ fn what_has_failed_fails_again_with_its_block() {
                 "update t set v = 2 where id = 1",
                 "would fail otherwise now",
             ),
-            (("select * from nosuch", "42P01"), made, "would not fail now"),
         ] {
             let error = failed_and_overtaken(&database, &mut admin, failing, other, way).expect_err("told");
             assert_eq!(error.code().as_str(), "40001", "{failing:?}: {error}");
@@ -352,7 +355,6 @@ fn what_has_failed_fails_again_with_its_block() {
                 error.fields().detail.is_some(),
                 "what it was answered is named: {error}"
             );
-            run(&mut admin, &["drop table if exists nosuch"]);
         }
         // What is not undone is not done twice, and what circumstances are to blame for is not waited for.
         for failing in [
@@ -370,6 +372,56 @@ fn what_has_failed_fails_again_with_its_block() {
             );
         }
     }
+}
+
+/// Migrations look a table up in the catalogs before they read or make it, and others make tables meanwhile: no level of isolation covers
+/// the catalogs, so a block that is run again is not lost to what they have shown.
+#[test]
+fn what_the_catalogs_have_shown_is_not_compared() {
+    let place = tempfile::tempdir().expect("a folder");
+    let (database, mut admin) = opened(&place);
+    for looked_up in [
+        "select relname from pg_class where relname = 'made'",
+        "select count(*) from information_schema.tables where table_name like 'made%'",
+        "select to_regclass('made')",
+        "select (select count(*) from pg_class), exists (select 1 from pg_attribute where attname = 'of_made')",
+        "with c as (select oid from pg_class) select count(*) from c join pg_attribute on attrelid = c.oid",
+    ] {
+        run(&mut admin, &["update t set v = 1 where id = 1; truncate seen"]);
+        let mut session = database.session().expect("a session");
+        run(&mut session, &["begin"]);
+        session.query(looked_up).expect("looks it up");
+        run(
+            &mut session,
+            &["insert into seen select 1, count(*) from t where v > 50"],
+        );
+        let made = "create table made (of_made int primary key); update t set v = 100 where id = 1";
+        run(&mut admin, &[made]);
+        let rows = session.query("select of_made from made").map(|read| read.rows.len());
+        assert_eq!(rows.ok(), Some(0), "{looked_up}");
+        run(&mut session, &["update t set v = v + 1 where id = 1", "commit"]);
+        assert_eq!(
+            values(&mut admin, "select n from seen"),
+            [Value::Int8(1)],
+            "{looked_up}"
+        );
+        run(&mut admin, &["drop table made"]);
+    }
+    // What it has shown of tables beside them is compared.
+    run(&mut admin, &["update t set v = 1 where id = 1; truncate seen"]);
+    let mut session = database.session().expect("a session");
+    run(&mut session, &["begin"]);
+    values(
+        &mut session,
+        "select v from t where (select count(*) from pg_class) > 0 and id = 1",
+    );
+    run(&mut admin, &["update t set v = 100 where id = 1"]);
+    let ended = session.query("insert into seen select 1, count(*) from t where v > 50");
+    let ended = ended.and_then(|_| session.query("update t set v = v + 1 where id = 1"));
+    let error = ended
+        .and_then(|_| session.query("commit"))
+        .expect_err("it has shown another");
+    assert_eq!(error.code().as_str(), "40001", "{error}");
 }
 
 /// As drivers do that set a savepoint around each statement; and the other way round: what has not failed fails now.

@@ -10,13 +10,13 @@ use super::replay::sets_only;
 use super::script::parameter_types;
 use super::{Block, Current, Next, Origin, Session};
 use crate::catalog::Catalog;
-use crate::client::{Formats, Responder, TransactionStatus};
+use crate::client::{Responder, TransactionStatus};
 use crate::grid::{Answer, Call, Completed, Ended, GridDesk, Home, Run};
 use crate::partition::Partition;
 use crate::plan::Plan;
 use crate::route::{needs_rows_alone, numbers_called, shows_own_session};
 use crate::statement::{Statement, Utility};
-use rubato_base::{DataType, Error, NodeId, Result, SqlState, Value};
+use rubato_base::{DataType, Error, NodeId, Result, SqlState};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -341,9 +341,6 @@ impl Session {
         // parameters stand for is in its text.
         let is_told = |plan: &Plan| current.origin == Origin::Script && !current.describe && plan.returns_rows();
         let is_told = !is_prepared && matches!(&current.statement, Statement::Planned(plan) if is_told(plan));
-        if let (Statement::Elsewhere, true) = (&current.statement, current.is_prepared) {
-            return Ok(run_in_vain(&current.sql, self.replay.declared_now()));
-        }
         if is_prepared || is_told {
             let parameters = || (parameter_types(&current.statement), current.parameters.to_vec());
             let (types, values) = if is_told { Default::default() } else { parameters() };
@@ -632,20 +629,6 @@ fn over_several_nodes(node: NodeId) -> Error {
         node.0
     );
     Error::unsupported("a transaction over the rows of several nodes").with_detail(detail)
-}
-
-/// A text that could not be prepared, and cannot there either if all is as it was. If it can, its block is lost, whatever it is run with.
-fn run_in_vain(sql: &str, declared: Option<Arc<[DataType]>>) -> Run {
-    let types = declared.as_deref().unwrap_or_default().to_vec();
-    Run::Prepared {
-        sql: sql.to_owned(),
-        values: vec![Value::Null; types.len()],
-        types,
-        columns: None,
-        formats: Formats::new(),
-        portal: String::new(),
-        max_rows: 0,
-    }
 }
 
 /// 40001: the session begins there the next time.

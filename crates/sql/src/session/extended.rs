@@ -1,6 +1,5 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
-use super::failing::Failing;
 use super::portals::{Portal, Portals, cannot_be_run};
 use super::prepared::{NAMES_MAX, Prepared, prepared_key, result_type_changed};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
@@ -174,7 +173,7 @@ impl Session {
         match outcome {
             Ok(next) => next,
             Err(error) => {
-                self.failing = asked.fails_by_words(&error).then_some(Failing::Words);
+                self.fails_by_words = asked.fails_by_words(&error);
                 Some(self.fail(error, &mut lock.lock(), responder))
             }
         }

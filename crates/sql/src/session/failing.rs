@@ -2,39 +2,18 @@
 //! keeps of that to be run again with it.
 //!
 //! A statement that has failed is run again with its block as the others are, and must fail again as its client was told. What is wrong
-//! with the client's own words, as a text that cannot be read, is so whatever others do: it is left out.
+//! with the client's own words, as a text that cannot be read, is so whatever others do, and what a text means is for the catalogs to say,
+//! about which no isolation level promises anything: both are left out.
 
 use super::replay::{Replayed, changes_words_only, is_repeatable};
-use super::script::bind_script;
 use super::{Block, Current, Next, Origin, Session};
-use crate::binder;
 use crate::client::Responder;
-use crate::parser::check_syntax;
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::Statement;
-use rubato_base::{DataType, Draws, Error, SqlState};
+use rubato_base::{Draws, Error, SqlState};
 use rubato_formula::Expr;
 use rubato_stages::StageKind;
-use std::sync::Arc;
-
-/// What is wrong where that is no statement under way.
-pub(super) enum Failing {
-    /// The client's words, or what there is of its session: it would be so whatever others do.
-    Words,
-    /// A text that could not be bound, with the types that were declared if it was to be prepared.
-    Text(Arc<str>, Option<Arc<[DataType]>>),
-}
-
-impl Failing {
-    /// A text could not be bound.
-    pub(super) fn of_text(text: &str, declared: Option<&[DataType]>) -> Failing {
-        match check_syntax(text) {
-            Ok(()) => Failing::Text(Arc::from(text), declared.map(Arc::from)),
-            Err(_) => Failing::Words,
-        }
-    }
-}
 
 /// What a failure means for what is run again of its block.
 enum Kept {
@@ -165,20 +144,16 @@ impl Session {
 
     /// What an error of the request under way means for its block.
     fn kept_of_failure(&mut self, error: &Error) -> Kept {
-        let failing = self.failing.take();
+        let is_of_words = std::mem::take(&mut self.fails_by_words) || says_nothing_of_rows(error.code());
         let is_replaying = self.after_replay.is_some();
         if self.block != Block::Explicit || !self.replay.is_kept() || self.away.is_some() || is_replaying {
             return Kept::Lost;
         }
-        let is_of_words = matches!(failing, Some(Failing::Words)) || says_nothing_of_rows(error.code());
-        match (failing, &self.current) {
+        match &self.current {
             _ if is_of_words => Kept::LeftOut,
             _ if !comes_again(error.code()) => Kept::Lost,
-            (Some(Failing::Text(sql, types)), _) => {
-                Kept::Statement(Box::new(Replayed::of_text(sql, types, error.clone())))
-            }
-            (_, Some(current)) => kept_of(current, error, || self.drawn()),
-            (_, None) => Kept::Lost,
+            Some(current) => kept_of(current, error, || self.drawn()),
+            None => Kept::Lost,
         }
     }
 
@@ -198,29 +173,6 @@ impl Session {
             return Some(self.go_on_with_replay(responder));
         }
         comes_again(error.code()).then(|| self.fails_otherwise(error, partition, responder))
-    }
-
-    /// A text that could not be bound is bound again. Where its block runs on another node, that one says what comes of it.
-    pub(super) fn bind_in_vain(
-        &mut self,
-        declared: Option<&[DataType]>,
-        partition: &mut Partition,
-        responder: &mut dyn Responder,
-    ) -> Next {
-        let Some(current) = self.current.as_ref().filter(|_| self.away.is_none()) else {
-            return Next::To(StageKind::Transaction);
-        };
-        let sql = Arc::clone(&current.sql);
-        let catalog = self.catalog(partition);
-        self.path_in(&catalog);
-        let bound = match declared {
-            Some(types) => binder::bind(&sql, &[], types, &catalog, self),
-            None => bind_script(&sql, &catalog, &self.text, self.set_path()),
-        };
-        match bound {
-            Ok(_) => self.comes_out_otherwise(partition, responder),
-            Err(error) => self.fail(error, partition, responder),
-        }
     }
 }
 

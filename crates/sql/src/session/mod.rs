@@ -246,8 +246,6 @@ enum ToBind {
     },
     /// The current statement, whose plan is out of date.
     Again,
-    /// A text that could not be bound when its block ran first, with the types that were declared if it was to be prepared.
-    InVain(Option<Arc<[DataType]>>),
 }
 
 /// One client's session.
@@ -316,8 +314,8 @@ pub struct Session {
     portals_away: u64,
     /// The tick that it has asked for.
     tick_ticket: Option<u64>,
-    /// What fails, where that is no statement under way.
-    failing: Option<failing::Failing>,
+    /// What fails are the client's words, or what they mean: no row that others write has to do with it.
+    fails_by_words: bool,
     /// The statement that was under way when a replay began.
     after_replay: Option<Current>,
     /// Why the block, which has failed, has lost its savepoints.
@@ -385,7 +383,7 @@ impl Session {
             begins_at_keeper: false,
             portals_away: 0,
             tick_ticket: None,
-            failing: None,
+            fails_by_words: false,
             after_replay: None,
             lost: None,
             deadline_us: None,

@@ -1,14 +1,13 @@
 //! Blocks that are run again (rules B-1 and B-2): what is kept of their statements, and whether they come out as the client was told.
 
 use super::block::SessionMark;
-use super::finish::reads_no_row;
-use super::{Block, Current, Next, Origin, Session, ToBind};
+use super::{Block, Current, Next, Origin, Session};
 use crate::client::{Formats, Responder};
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::{Statement, Utility};
 use ecow::EcoString;
-use rubato_base::{DataType, Draws, Error, Value};
+use rubato_base::{Draws, Error, Value};
 use rubato_formula::Expr;
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ const REPLAY_SHOWN_BYTES_MAX: usize = 64 << 10;
 const IDLE_STATEMENTS_MAX: usize = 16;
 /// Bytes that are answered of a statement before any of them go out in its midst: as many as PostgreSQL sends at a time.
 const HELD_BYTES_MAX: usize = 8 << 10;
-/// Bytes of the parameters of one that is kept, and of a text that could not be bound.
+/// Bytes of the parameters of one that is kept.
 const REPLAY_PARAMETER_BYTES_MAX: usize = 256 << 10;
 
 /// A statement of the block so far, to be run again.
@@ -39,8 +38,6 @@ pub(super) struct Replayed {
     failed: Option<Error>,
     /// What it has drawn, and the version of the catalog then.
     drawn: (Draws, u64),
-    /// The types that were declared for a text that could not be bound when it was to be prepared.
-    declared: Option<Arc<[DataType]>>,
 }
 
 impl Current {
@@ -70,7 +67,6 @@ impl Replayed {
             shown: None,
             failed: None,
             drawn: Default::default(),
-            declared: None,
         }
     }
 
@@ -83,28 +79,9 @@ impl Replayed {
         }
     }
 
-    /// A text that could not be bound.
-    pub(super) fn of_text(sql: Arc<str>, declared: Option<Arc<[DataType]>>, error: Error) -> Replayed {
-        Replayed {
-            statement: Statement::Elsewhere,
-            catalog_version: 0,
-            sql,
-            is_prepared: declared.is_some(),
-            parameters: Arc::from([]),
-            formats: Formats::new(),
-            tag: EcoString::new(),
-            shown: None,
-            failed: Some(error),
-            drawn: Default::default(),
-            declared,
-        }
-    }
-
     fn fits(&self) -> bool {
         let parameter_bytes: usize = self.parameters.iter().map(Value::heap_bytes).sum();
-        // One that could not be bound has the place of its script before it.
-        let is_short = self.sql.len() <= REPLAY_PARAMETER_BYTES_MAX || !matches!(self.statement, Statement::Elsewhere);
-        parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX && is_short
+        parameter_bytes <= REPLAY_PARAMETER_BYTES_MAX
     }
 
     /// What the client was told of it.
@@ -163,11 +140,6 @@ impl Replay {
     /// What the statement that is run again has drawn before, and the version of the catalog then.
     pub(super) fn drawn_now(&self) -> Option<&(Draws, u64)> {
         self.now().map(|told| &told.drawn)
-    }
-
-    /// The types that were declared for the text that is run again in vain.
-    pub(super) fn declared_now(&self) -> Option<Arc<[DataType]>> {
-        self.now().and_then(|told| told.declared.clone())
     }
 
     /// The statement that is run again.
@@ -264,10 +236,6 @@ impl Session {
                     sees_others: false,
                     anew: None,
                 });
-                if matches!(replayed.statement, Statement::Elsewhere) {
-                    self.to_bind = Some(ToBind::InVain(replayed.declared.clone()));
-                    return Next::To(StageKind::Optimizer);
-                }
             }
             None => {
                 self.current = self.after_replay.take();
@@ -369,8 +337,8 @@ impl Session {
 
 /// What a statement means for those that are run again with its block.
 enum Part {
-    /// Nothing: a SELECT without FROM that has no queries, which may read rows, in its expressions either, or what is about words of the
-    /// session.
+    /// Nothing: a SELECT without FROM that has no queries, which may read rows, in its expressions either, one that reads the catalogs alone,
+    /// which no isolation level promises anything about, here as in PostgreSQL, or what is about words of the session.
     Nothing,
     /// It sets what others run under. A block that is undone keeps its settings.
     Settings,
@@ -390,7 +358,7 @@ pub(super) fn sets_only(statement: &Statement) -> bool {
 
 fn part_of(statement: &Statement) -> Part {
     match statement {
-        Statement::Planned(plan) if !reads_no_row(statement) || !plan.subqueries.queries.is_empty() => Part::Rows,
+        Statement::Planned(plan) if !reads_no_table(plan) => Part::Rows,
         // What it tells on channels is undone with its block.
         Statement::Planned(plan) if calls(plan, "pg_notify") => Part::Rows,
         Statement::Planned(plan) if calls(plan, "set_config") => Part::Settings,
@@ -402,6 +370,13 @@ fn part_of(statement: &Statement) -> Part {
         },
         Statement::Empty | Statement::Elsewhere => Part::Rows,
     }
+}
+
+/// Whether all that a query reads are the catalogs, and what is no relation.
+fn reads_no_table(plan: &Plan) -> bool {
+    let mut reads_table = false;
+    plan.for_each_table_read(&mut |_| reads_table = true);
+    plan.read_only && !reads_table && matches!(plan.body, PlanBody::Select(_))
 }
 
 fn calls(plan: &Plan, name: &str) -> bool {

@@ -2,12 +2,10 @@
 
 use super::anew::Anew;
 use super::extended::in_failed_block;
-use super::failing::Failing;
 use super::plans::{CachedPlan, pinned_literals};
 use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
 use crate::binder::{self, BindSettings, SearchPath};
-use crate::catalog::Catalog;
 use crate::client::Responder;
 use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_script};
 use crate::partition::Partition;
@@ -121,7 +119,7 @@ impl Session {
                 }
                 Err(error) => {
                     let error = placed(error, piece.characters_before, piece.semicolon);
-                    self.failing = Some(Failing::of_text(&piece.in_place(), None));
+                    self.fails_by_words = true;
                     self.fail(error, partition, responder)
                 }
             },
@@ -140,13 +138,12 @@ impl Session {
                         Next::Park(StageKind::Optimizer)
                     }
                     Ok(false) => {
-                        self.failing = Some(Failing::of_text(&sql, Some(&types)));
+                        self.fails_by_words = true;
                         self.fail(error, partition, responder)
                     }
                     Err(unsure) => self.fail(unsure, partition, responder),
                 },
             },
-            Some(ToBind::InVain(declared)) => self.bind_in_vain(declared.as_deref(), partition, responder),
             Some(ToBind::Again) => match self.bind_again(partition) {
                 Ok(()) => Next::To(StageKind::Security),
                 Err(error) => self.fail(error, partition, responder),
@@ -370,11 +367,6 @@ impl BindSettings for ScriptSettings<'_> {
     fn takes_parameters(&self) -> bool {
         false
     }
-}
-
-/// Binds a text of a script as it stands.
-pub(super) fn bind_script(sql: &str, catalog: &Catalog, text: &TextContext, path: SearchPath) -> Result<Statement> {
-    binder::bind(sql, &[], &[], catalog, &ScriptSettings(text, path))
 }
 
 /// The types of a statement's parameters.

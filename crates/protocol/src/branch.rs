@@ -328,87 +328,6 @@ impl FormulaDatabase {
         }
     }
 
-    /// Rule Q-5: between transactions over several partitions waits go from the younger to the older, also through others. Who is
-    /// younger, stands in the way and is not prepared is rolled back; who is prepared waits for nobody, and so everybody may wait for
-    /// it, except that of two prepared ones the older does not wait. A circle over partitions would lead through two such transactions
-    /// at least; one on this partition alone is found by rule Q-4.
-    pub(crate) fn wait_by_age(&mut self, transaction: TransactionId, owner: TransactionId) -> Outcome<()> {
-        if !is_kept(Rule::Q5) {
-            return Ok(());
-        }
-        let (Some(waiter), Some(ahead)) = (self.transactions.get(transaction), self.transactions.get(owner)) else {
-            return Ok(());
-        };
-        let older_waits = waiter.begun < ahead.begun;
-        if waiter.committing && (older_waits || !ahead.committing) {
-            return Err(self.refused(
-                "another transaction that is about to commit stands in the way",
-                owner.to_string(),
-            ));
-        }
-        let Some(spread) = self.first_spread(owner).filter(|spread| !spread.committing) else {
-            return Ok(());
-        };
-        let (spread, begun) = (spread.id, spread.begun);
-        if self
-            .oldest_spread_behind(transaction)
-            .is_some_and(|oldest| oldest < begun)
-        {
-            let message = "an older transaction needs what this one holds";
-            let error = Error::serialization(message, format!("transaction {transaction}"));
-            self.doom(spread, AbortReason::Wounded, error);
-        }
-        Ok(())
-    }
-
-    /// Whether the transaction may come to be over several partitions: no older one waits for it already (rule Q-5).
-    pub(crate) fn may_spread(&mut self, transaction: TransactionId) -> bool {
-        let Some(begun) = self.transactions.get(transaction).map(|t| t.begun) else {
-            return false;
-        };
-        let oldest = self.oldest_spread_behind(transaction).filter(|_| is_kept(Rule::Q5));
-        let may = oldest.is_none_or(|oldest| oldest >= begun);
-        if !may {
-            self.statistics.aborted(AbortReason::Wounded);
-        }
-        may
-    }
-
-    /// The first transaction over several partitions that has to end before `owner` can: itself, or one that it waits for.
-    fn first_spread(&self, owner: TransactionId) -> Option<&Transaction> {
-        let next = |t: &&Transaction| self.transactions.get(t.waiting_for?);
-        let chain = std::iter::successors(self.transactions.get(owner), next);
-        // Bounded, for circles that rule Q-4 has not kept away.
-        chain.take(self.transactions.len()).find(|t| t.is_spread())
-    }
-
-    /// Where the oldest began of the transactions over several partitions among this one and those that wait for it.
-    fn oldest_spread_behind(&self, transaction: TransactionId) -> Option<Timestamp> {
-        let (mut behind, mut next) = (vec![transaction], 0);
-        let mut oldest: Option<Timestamp> = None;
-        while let Some(id) = behind.get(next).copied() {
-            next += 1;
-            let Some(t) = self.transactions.get(id) else { continue };
-            if t.is_spread() {
-                oldest = Some(oldest.map_or(t.begun, |oldest| oldest.min(t.begun)));
-            }
-            let waits = |waiter: &&TransactionId| {
-                let waiting_for = self.transactions.get(**waiter).and_then(|waiter| waiter.waiting_for);
-                waiting_for == Some(id) && !behind.contains(waiter)
-            };
-            let waiters: Vec<TransactionId> = t.waiters.iter().filter(waits).copied().collect();
-            behind.extend(waiters);
-        }
-        oldest
-    }
-
-    /// One of `owners` that began after the transaction, in a grid.
-    pub(crate) fn younger_of(&self, owners: &[TransactionId], transaction: TransactionId) -> Option<TransactionId> {
-        let own = self.transactions.get(transaction)?.begun;
-        let is_younger = |id: &&TransactionId| self.transactions.get(**id).is_some_and(|t| t.begun > own);
-        owners.iter().filter(|_| self.in_grid).find(is_younger).copied()
-    }
-
     /// The smallest place above `floor` that is not below `at_least`.
     ///
     /// Rule T-3: in a grid a step above the floor does not leave its tick, since the next tick may be handed out to somebody who
@@ -443,7 +362,7 @@ impl FormulaDatabase {
         owner.is_some_and(|owner| self.branches.keys().any(|prepared| prepared.coordinator == owner))
     }
 
-    fn refused(&mut self, message: &str, item: String) -> Stop {
+    pub(crate) fn refused(&mut self, message: &str, item: String) -> Stop {
         self.statistics.aborted(AbortReason::Deadlock);
         Stop::Abort(Error::serialization(message, item))
     }

@@ -1,5 +1,6 @@
 //! The formula database: the tables' items, the live transactions and the counter that orders them.
 
+use crate::ages::Patience;
 use crate::api::{BeginOptions, Change, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
 use crate::contention::{Contention, Place};
 use crate::definition::EndedDefinition;
@@ -57,6 +58,8 @@ pub struct FormulaDatabase {
     pub(crate) branches: BTreeMap<GlobalId, TransactionId>,
     /// One partition of a grid: transactions begin at the grid's ticks, and waits go by age.
     pub(crate) in_grid: bool,
+    /// How waits go by age.
+    pub(crate) patience: Patience,
     /// Until when transactions began that may know a table as it was before its definition changed.
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
     /// Tables that are read under other names since, or with other columns.
@@ -107,6 +110,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: BTreeMap::new(),
             in_grid: false,
+            patience: Patience::default(),
             definitions_changed: BTreeMap::new(),
             redefined: Redefinitions::default(),
             replaced: BTreeMap::new(),

@@ -13,6 +13,7 @@
 //! Start with [`FormulaDatabase`].
 
 mod admission;
+mod ages;
 mod api;
 mod branch;
 mod chunks;

@@ -144,6 +144,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: self.branches.clone(),
             in_grid: self.in_grid,
+            patience: self.patience.clone(),
             definitions_changed: self.definitions_changed.clone(),
             redefined: self.redefined.clone(),
             replaced: self.replaced.clone(),

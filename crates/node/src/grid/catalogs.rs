@@ -179,8 +179,19 @@ impl GridState {
         (catalogs.is_telling, catalogs.wish_is_due) = (true, true);
         catalogs.held_rounds = 0;
         if self.settings.nodes.len() > 1 {
-            catalogs.held.store(true, Ordering::Release);
             self.renew_ticks();
+            self.hold_until_told();
+        }
+    }
+
+    /// The keeper: answers wait for what it has told to be agreed on. Not before this life has its first tick, though: until then nothing is
+    /// done for clients, and without most of the voters they are to be told so.
+    pub(super) fn hold_until_told(&mut self) {
+        let is_born = self.participant.is_some();
+        let version = self.told_version();
+        let is_agreed = self.agreed_catalogs().is_some_and(|(agreed, _)| agreed >= version);
+        if is_born && self.keeps_catalogs() && self.settings.nodes.len() > 1 && !is_agreed {
+            self.catalogs.held.store(true, Ordering::Release);
         }
     }
 

@@ -12,7 +12,7 @@ use super::outbox::{Along, HELD_MAX, Held};
 use super::sessions::SessionTicks;
 use super::telling::Tellings;
 use super::traced::Traces;
-use super::{ClientTold, GridMessage, GridSettings, SAY_AGAIN_ROUNDS, node_of_key};
+use super::{ClientTold, GridMessage, GridSettings, IN_THE_WAY_ROUNDS, SAY_AGAIN_ROUNDS, node_of_key};
 use crate::hosted;
 use crate::node::Shared;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, Timestamp};
@@ -91,6 +91,7 @@ impl GridState {
         if let Some(participant) = &mut self.participant {
             participant.on_timer();
             participant.end_waits_in_doubt(&mut partition.database);
+            partition.database.end_long_waits();
         }
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();
@@ -252,9 +253,11 @@ impl GridState {
                             let mut participant = Participant::new(self.settings.id, database, tick);
                             participant.route_by(node_of_key);
                             participant.say_again_every(SAY_AGAIN_ROUNDS);
+                            database.wait_for_younger(IN_THE_WAY_ROUNDS);
                             self.asker.say_again_every(SAY_AGAIN_ROUNDS);
                             self.calls.down().for_each(|node| participant.on_reach(node, false));
                             self.participant = Some(participant);
+                            self.hold_until_told();
                         }
                         TickFor::Begin(ticket) => {
                             self.clients

@@ -394,3 +394,105 @@ fn an_adopted_transaction_waits_for_its_session_or_for_its_coordinator() {
         panic!("{asked:?}")
     };
 }
+
+/// A site on which the younger are left in the way for three rounds, and whose clock is told with [`Site::rounds`].
+fn patient() -> Site {
+    let mut site = Site::new();
+    site.2.wait_for_younger(3);
+    site
+}
+
+impl Site {
+    /// So many rounds of the clock; what the participant says in them.
+    fn rounds(&mut self, count: usize) -> Vec<Reply> {
+        let round = |_| {
+            self.2.end_long_waits();
+            self.go_on()
+        };
+        (0..count).flat_map(round).collect()
+    }
+}
+
+fn wounded(reply: &Reply) -> bool {
+    matches!(reply, Reply::Refused(error) if error.message().contains("older transaction"))
+}
+
+#[test]
+fn who_is_in_the_way_of_an_older_transaction_has_time_to_end() {
+    // It ends by itself, and nobody is rolled back.
+    let mut site = patient();
+    assert!(site.ask(global(5), operate(0, lock(1))).iter().all(locked));
+    assert_eq!(site.ask(global(4), operate(0, lock(1))), [], "the older one waits");
+    assert_eq!(site.rounds(3), []);
+    let told = site.ask(global(5), Request::CommitAlone { operations: 1 });
+    assert!(told.iter().any(locked) && !told.iter().any(wounded), "{told:?}");
+    // The next one in the way has its own time.
+    assert_eq!(site.ask(global(3), operate(0, lock(1))), []);
+    assert_eq!(site.rounds(3), []);
+    // In a circle over another partition it does not move, and goes.
+    let told = site.rounds(1);
+    assert!(told.iter().any(locked) && told.iter().any(wounded), "{told:?}");
+    assert_eq!(site.rounds(9), [], "nobody is in the way of anybody");
+}
+
+#[test]
+fn who_goes_on_stays_in_the_way() {
+    let mut site = patient();
+    assert!(site.ask(global(5), operate(0, lock(1))).iter().all(locked));
+    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
+    for number in 1..4 {
+        assert_eq!(site.rounds(3), []);
+        let told = site.ask(global(5), operate(number, blind(2, 1)));
+        assert!(!told.iter().any(wounded), "{told:?}");
+    }
+    assert!(site.rounds(4).iter().any(wounded));
+    // The younger waits for the older as long as that takes, and who is prepared is waited for.
+    let mut site = patient();
+    assert!(site.ask(global(4), operate(0, lock(1))).iter().all(locked));
+    assert_eq!(site.ask(global(5), operate(0, lock(1))), []);
+    assert_eq!(site.rounds(50), []);
+    let place = None;
+    site.ask(global(4), Request::Prepare { operations: 1, place });
+    assert_eq!(site.ask(global(3), operate(0, lock(1))), []);
+    assert_eq!(site.rounds(50), []);
+}
+
+#[test]
+fn who_waits_in_a_queue_that_moves_is_not_rolled_back() {
+    // The oldest stands behind a younger one, which stands behind transactions that end one after the other.
+    let mut site = patient();
+    let ahead: Vec<TransactionId> = (0..8).map(|_| site.begin(9)).collect();
+    site.lock(ahead[0], 1).unwrap();
+    for waiter in &ahead[1..] {
+        assert!(matches!(site.lock(*waiter, 1), Err(Stop::Wait(_))));
+    }
+    assert_eq!(site.ask(global(6), operate(0, lock(1))), []);
+    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
+    for session in ahead {
+        assert!(matches!(site.lock(session, 1), Ok(OrderedRead::Row(Some(_)))));
+        assert_eq!(site.rounds(20), [], "it stands for less than eight times three rounds");
+        site.2.commit(session, None, &mut site.1).unwrap();
+    }
+    assert!(
+        matches!(&site.go_on()[..], [reply] if locked(reply)),
+        "the younger one has its turn"
+    );
+    assert!(site.rounds(4).iter().any(wounded), "and is in the way from here on");
+}
+
+#[test]
+fn a_session_goes_to_other_nodes_although_an_older_one_waits_for_it() {
+    let mut site = patient();
+    let session = site.begin(5);
+    site.lock(session, 1).unwrap();
+    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
+    assert_eq!(site.rounds(50), [], "it is on one node alone");
+    assert!(site.0.adopt(&mut site.2, global(5), session));
+    assert_eq!(site.rounds(3), []);
+    assert!(site.rounds(1).iter().any(locked), "the older one has the row");
+    let told = site.lock(session, 2).map(drop);
+    let Err(Stop::Abort(error)) = told else {
+        panic!("{told:?}")
+    };
+    assert!(error.message().contains("older transaction"), "{error}");
+}

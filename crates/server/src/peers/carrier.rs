@@ -219,14 +219,16 @@ impl Carrier {
         }
     }
 
-    /// Forces the log, and sends what waited for that.
-    pub(crate) fn force(&mut self) {
-        match self.node.force() {
-            Ok(forced) => self.node.on_forced(forced),
+    /// Forces the log, and sends what waited for that. False if that failed.
+    pub(crate) fn force(&mut self) -> bool {
+        let forced = self.node.force();
+        match &forced {
+            Ok(forced) => self.node.on_forced(*forced),
             // The worker that asked says so; it is tried again.
             Err(error) => tracing::debug!(%error, "the log could not be forced"),
         }
         self.turn();
+        forced.is_ok()
     }
 
     /// The node stops: the others hear of it, until nothing is left to be written.

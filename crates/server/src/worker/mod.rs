@@ -437,12 +437,19 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.waits_for_log = false;
             return;
         }
+        if !idle && self.carrier.as_ref().is_some_and(Carrier::holds_answers) {
+            // What has come may have led to what is to be forced, before the answers are released.
+            self.waits_for_log = false;
+        }
         self.rounds_held += 1;
         let nothing_else = idle && !self.submitted && !self.engine.has_more() && self.ready.is_empty();
         if nothing_else || self.rounds_held > ROUNDS_BEFORE_FORCE {
             self.rounds_held = 0;
             match &mut self.carrier {
-                Some(carrier) if carrier.holds_answers() => carrier.force(),
+                Some(carrier) if carrier.holds_answers() => {
+                    // What was forced may have led to more. Else whoever releases the answers wakes this worker, or a frame does.
+                    self.waits_for_log = !(carrier.force() && carrier.awaits_log());
+                }
                 carrier => {
                     self.waits_for_log = !self.engine.force_if_idle();
                     carrier.iter_mut().for_each(Carrier::turn);

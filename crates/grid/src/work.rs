@@ -26,6 +26,8 @@ pub enum WorkContent {
     More,
     /// To the node that runs it: the answer is not wanted any more.
     GiveUp,
+    /// To the node that runs it: it is to be cancelled, and how it ended is still awaited.
+    Cancel,
     /// To the node that runs it: the session has ended.
     Leave,
     /// To the client's node: a piece of the answer.
@@ -182,6 +184,7 @@ impl WorkMessage {
             WorkContent::Call(_) => "message: call",
             WorkContent::More => "message: more",
             WorkContent::GiveUp => "message: give up",
+            WorkContent::Cancel => "message: cancel",
             WorkContent::Leave => "message: leave",
             WorkContent::Answer { .. } => "message: work done",
         }

@@ -552,6 +552,7 @@ impl Choices<'_> {
         let content = match self.of(5) {
             0 => WorkContent::More,
             1 => WorkContent::GiveUp,
+            9 => WorkContent::Cancel,
             2 => WorkContent::Leave,
             3 => WorkContent::Answer {
                 told: self.text().into_bytes(),

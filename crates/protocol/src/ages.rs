@@ -1,10 +1,11 @@
 //! Waits between transactions over several partitions, by their ages (rule Q-5).
 //!
-//! A circle of waits over several partitions leads, on one of them at least, from an older transaction to a younger one, and while it lasts
-//! none of its transactions moves. So who is in the way of an older one is rolled back only after a while in which it has not moved: nearly
-//! all that are in somebody's way end by themselves within milliseconds, and sessions that lock rows in one order never wait in a circle.
+//! A circle of waits over several partitions leads, on one of them at least, from an older transaction to a younger one. Where an older one
+//! waits for rows, the younger is rolled back at once: many transactions lock rows in whatever order, and would be in circles all the time.
+//! Where it waits for a schema change to end, the younger has a while: one after the other they end by themselves within milliseconds, and
+//! circles are rare. While one lasts none of its transactions moves.
 
-use crate::api::Outcome;
+use crate::api::{Outcome, WaitReason};
 use crate::database::FormulaDatabase;
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
@@ -35,8 +36,8 @@ struct Stand {
 }
 
 impl FormulaDatabase {
-    /// Leaves a younger transaction in the way of an older one for so many rounds of the clock ([`FormulaDatabase::end_long_waits`]). Without
-    /// this it is rolled back as soon as the older one begins to wait.
+    /// Leaves a younger transaction in the way of an older one that waits for the end of a schema change, or to make one, for so many rounds
+    /// of the clock ([`FormulaDatabase::end_long_waits`]). Without this it is rolled back as soon as the older one begins to wait.
     pub fn wait_for_younger(&mut self, rounds: u32) {
         self.patience.rounds = rounds;
     }
@@ -107,6 +108,15 @@ impl FormulaDatabase {
         oldest.iter().filter_map(stands).collect()
     }
 
+    /// Whether who is in the way of such a wait has time to end.
+    fn has_time(&self, reason: WaitReason) -> bool {
+        self.patience.rounds > 0 && reason == WaitReason::Table
+    }
+
+    fn waits_with_time(&self, t: &Transaction) -> bool {
+        t.waits_at.as_ref().is_some_and(|(_, reason)| self.has_time(*reason))
+    }
+
     fn give_way(&mut self, transaction: TransactionId) {
         let message = "an older transaction needs what this one holds";
         let error = Error::serialization(message, format!("transaction {transaction}"));
@@ -116,8 +126,14 @@ impl FormulaDatabase {
     /// Rule Q-5: between transactions over several partitions waits go from the younger to the older, also through others. Who is
     /// younger, stands in the way and is not prepared is rolled back; who is prepared waits for nobody, and so everybody may wait for
     /// it, except that of two prepared ones the older does not wait. A circle over partitions would lead through two such transactions
-    /// at least; one on this partition alone is found by rule Q-4. With patience it is for [`FormulaDatabase::end_long_waits`] to do.
-    pub(crate) fn wait_by_age(&mut self, transaction: TransactionId, owner: TransactionId) -> Outcome<()> {
+    /// at least; one on this partition alone is found by rule Q-4. Where it has time, it is for
+    /// [`FormulaDatabase::end_long_waits`] to do.
+    pub(crate) fn wait_by_age(
+        &mut self,
+        transaction: TransactionId,
+        owner: TransactionId,
+        reason: WaitReason,
+    ) -> Outcome<()> {
         if !is_kept(Rule::Q5) {
             return Ok(());
         }
@@ -131,7 +147,7 @@ impl FormulaDatabase {
                 owner.to_string(),
             ));
         }
-        if self.patience.rounds > 0 {
+        if self.has_time(reason) {
             return Ok(());
         }
         let Some(spread) = self.first_spread(owner).filter(|spread| !spread.committing) else {
@@ -147,13 +163,14 @@ impl FormulaDatabase {
         Ok(())
     }
 
-    /// Whether the transaction may come to be over several partitions: no older one waits for it already (rule Q-5), or it has time.
+    /// Whether the transaction may come to be over several partitions: no older one waits for it already (rule Q-5) to whom it has to give
+    /// way at once.
     pub(crate) fn may_spread(&mut self, transaction: TransactionId) -> bool {
         let Some(begun) = self.transactions.get(transaction).map(|t| t.begun) else {
             return false;
         };
         let oldest = self.oldest_spread_behind(transaction).filter(|_| is_kept(Rule::Q5));
-        let may = self.patience.rounds > 0 || oldest.is_none_or(|oldest| oldest >= begun);
+        let may = oldest.is_none_or(|oldest| oldest >= begun);
         if !may {
             self.statistics.aborted(AbortReason::Wounded);
         }
@@ -162,7 +179,10 @@ impl FormulaDatabase {
 
     /// The first transaction over several partitions that has to end before `owner` can: itself, or one that it waits for.
     fn first_spread(&self, owner: TransactionId) -> Option<&Transaction> {
-        let next = |t: &&Transaction| self.transactions.get(t.waiting_for?);
+        let next = |t: &&Transaction| {
+            self.transactions
+                .get(t.waiting_for.filter(|_| !self.waits_with_time(t))?)
+        };
         let chain = std::iter::successors(self.transactions.get(owner), next);
         // Bounded, for circles that rule Q-4 has not kept away.
         chain.take(self.transactions.len()).find(|t| t.is_spread())
@@ -179,8 +199,8 @@ impl FormulaDatabase {
                 oldest = Some(oldest.map_or(t.begun, |oldest| oldest.min(t.begun)));
             }
             let waits = |waiter: &&TransactionId| {
-                let waiting_for = self.transactions.get(**waiter).and_then(|waiter| waiter.waiting_for);
-                waiting_for == Some(id) && !behind.contains(waiter)
+                let own = self.transactions.get(**waiter).filter(|own| !self.waits_with_time(own));
+                own.and_then(|own| own.waiting_for) == Some(id) && !behind.contains(waiter)
             };
             let waiters: Vec<TransactionId> = t.waiters.iter().filter(waits).copied().collect();
             behind.extend(waiters);

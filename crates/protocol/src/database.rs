@@ -440,7 +440,7 @@ impl FormulaDatabase {
             next = self.transactions.get(id).and_then(|t| t.waiting_for);
         }
         if self.in_grid {
-            self.wait_by_age(transaction, owner)?;
+            self.wait_by_age(transaction, owner, reason)?;
         }
         if let Some(owner) = self.transactions.get_mut(owner) {
             owner.waiters.push(transaction);

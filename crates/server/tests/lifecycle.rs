@@ -165,6 +165,45 @@ fn an_address_in_use_is_named() {
     assert!(!succeeded && text.contains(&address), "{text}");
 }
 
+/// What has the log of events is often on the disk that is full.
+#[test]
+#[cfg(target_os = "linux")]
+fn it_serves_and_stops_where_its_log_of_events_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    // Standard error is a device that is full; what the test reads of it is empty.
+    command.args([
+        "-c",
+        "exec \"$@\" 2>/dev/full",
+        "sh",
+        env!("CARGO_BIN_EXE_rubato"),
+        "start",
+    ]);
+    command.args([
+        "--listen",
+        "127.0.0.1:0",
+        "--memory",
+        "256MB",
+        "--log",
+        "debug",
+        "--data",
+    ]);
+    command
+        .arg(folder.path())
+        .env_remove("RUBATO_CONFIG")
+        .stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = started(command);
+    let mut wire = Wire::over(socket(running.address));
+    wire.log_in(&[("user", "rubato"), ("database", "rubato")]);
+    for statement in ["CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)", "CHECKPOINT"] {
+        let said = wire.query(statement);
+        assert!(said[0].starts_with("done "), "{said:?}");
+    }
+    drop(wire);
+    assert_eq!(running.stop("-TERM"), "");
+}
+
 /// Clients take no files that the store and the log need.
 #[test]
 #[cfg(unix)]

@@ -65,6 +65,10 @@ pub trait GridDesk: Send + Sync {
     /// The next piece of the answer, if it has come. The node goes on with what it has to say when a piece was taken.
     fn take_answer(&self, session: SessionId) -> Option<Answer>;
 
+    /// What the session has called for is to be cancelled where it runs. True if it may commit there by itself: how it has ended is to be
+    /// awaited then, and is told as ever.
+    fn cancel(&self, session: SessionId) -> bool;
+
     /// The session does not want what it has called for any more.
     fn give_up(&self, session: SessionId);
 

@@ -23,10 +23,10 @@ use std::fmt;
 /// Version 14: a COPY that has begun on one node may begin anew on another, which lays its table anew. Version 15: a prepared statement goes
 /// with the types of the columns that its client knows of. Version 16: a node is asked to confirm what was read through others.
 /// Version 17: a statement that is run again goes with what it has drawn. Version 18: nodes say how far their logs reach.
-/// Version 19: what was drawn includes numbers that nobody can guess.
+/// Version 19: what was drawn includes numbers that nobody can guess. Version 20: what runs on another node is cancelled there.
 pub const VERSIONS: Versions = Versions {
-    lowest: 19,
-    highest: 19,
+    lowest: 20,
+    highest: 20,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

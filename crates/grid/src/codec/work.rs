@@ -19,6 +19,7 @@ pub(super) fn put_work(out: &mut Vec<u8>, message: &WorkMessage) {
         WorkContent::More => out.push(2),
         WorkContent::GiveUp => out.push(3),
         WorkContent::Leave => out.push(4),
+        WorkContent::Cancel => out.push(6),
         WorkContent::Answer { told, end } => {
             out.push(5);
             put_bytes(out, told);
@@ -34,6 +35,7 @@ pub(super) fn read_work(reader: &mut ByteReader<'_>) -> Result<WorkMessage> {
         2 => WorkContent::More,
         3 => WorkContent::GiveUp,
         4 => WorkContent::Leave,
+        6 => WorkContent::Cancel,
         5 => WorkContent::Answer {
             told: reader.bytes()?.to_vec(),
             end: read_option(reader, read_end)?,

@@ -178,6 +178,23 @@ impl GridState {
         }
     }
 
+    /// See [`rubato_sql::grid::GridDesk::cancel`].
+    pub(super) fn cancel(&mut self, session: SessionId) -> bool {
+        let Some(calling) = self.calls.sessions.get(&session).filter(|calling| calling.may_commit) else {
+            return false;
+        };
+        let (number, awaits) = (calling.number, calling.awaits);
+        if let Some(node) = awaits {
+            self.send_work(session, node, number, WorkContent::Cancel);
+        }
+        awaits.is_some()
+            || self
+                .calls
+                .sessions
+                .get(&session)
+                .is_some_and(|calling| !calling.answers.is_empty())
+    }
+
     /// See [`rubato_sql::grid::GridDesk::leave`].
     pub(super) fn leave(&mut self, session: SessionId) {
         let Some(calling) = self.calls.sessions.remove(&session) else {
@@ -204,7 +221,7 @@ pub(super) fn in_place_of(message: WorkMessage) -> Option<(bool, WorkMessage)> {
     let is_call = match &message.content {
         WorkContent::Call(_) => true,
         WorkContent::Answer { .. } => false,
-        WorkContent::More | WorkContent::GiveUp | WorkContent::Leave => return None,
+        WorkContent::More | WorkContent::GiveUp | WorkContent::Cancel | WorkContent::Leave => return None,
     };
     let what = if is_call { "statement" } else { "row" };
     let text = format!("a {what} is too large to be sent to another node of the grid");

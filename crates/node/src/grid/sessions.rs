@@ -220,6 +220,11 @@ impl GridDesk for GridShared {
         self.state.lock().take_answer(session)
     }
 
+    fn cancel(&self, session: SessionId) -> bool {
+        self.news.store(true, Ordering::Release);
+        self.state.lock().cancel(session)
+    }
+
     fn give_up(&self, session: SessionId) {
         self.news.store(true, Ordering::Release);
         self.state.lock().give_up(session);

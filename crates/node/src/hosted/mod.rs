@@ -121,6 +121,7 @@ impl HostedSessions {
             WorkContent::Call(call) => self.on_call(client, message.number, *call, shared),
             WorkContent::More => self.on_more(client, message.number),
             WorkContent::GiveUp => self.on_give_up(client, message.number),
+            WorkContent::Cancel => self.on_cancel(client, message.number),
             WorkContent::Leave => self.on_gone(client),
             WorkContent::Answer { .. } => Vec::new(),
         }
@@ -206,6 +207,13 @@ impl HostedSessions {
             return Vec::new();
         }
         hosted.give_up()
+    }
+
+    /// What has not ended is cancelled, and its answer says so. What waits for its turn comes too late for that, as what has ended.
+    fn on_cancel(&mut self, client: Client, number: u64) -> Vec<Task> {
+        let running = |hosted: &&mut Hosted| hosted.number == number && hosted.idle.is_none();
+        let running = self.hosted.get_mut(&client).filter(running);
+        running.map(Hosted::cancel).unwrap_or_default()
     }
 
     /// The client is gone: what its session runs is given up, and its transaction rolled back.
@@ -373,6 +381,10 @@ impl Hosted {
     /// Cancels the call under way, whose answer nobody waits for.
     fn give_up(&mut self) -> Vec<Task> {
         self.is_given_up = true;
+        self.cancel()
+    }
+
+    fn cancel(&mut self) -> Vec<Task> {
         let paused = self.paused.take().map(|work| Task::Run(Box::new(work)));
         paused.into_iter().chain([Task::Cancel(self.session_id)]).collect()
     }

@@ -395,7 +395,8 @@ fn an_adopted_transaction_waits_for_its_session_or_for_its_coordinator() {
     };
 }
 
-/// A site on which the younger are left in the way for three rounds, and whose clock is told with [`Site::rounds`].
+/// A site on which the younger are left in the way of who waits for schema changes for three rounds, and whose clock is told with
+/// [`Site::rounds`].
 fn patient() -> Site {
     let mut site = Site::new();
     site.2.wait_for_younger(3);
@@ -405,94 +406,113 @@ fn patient() -> Site {
 impl Site {
     /// So many rounds of the clock; what the participant says in them.
     fn rounds(&mut self, count: usize) -> Vec<Reply> {
-        let round = |_| {
+        let mut said = Vec::new();
+        for _ in 0..count {
             self.2.end_long_waits();
-            self.go_on()
-        };
-        (0..count).flat_map(round).collect()
+            said.extend(self.go_on());
+        }
+        said
+    }
+
+    /// A session's transaction over several nodes that began at tick `n`, and has the table to itself.
+    fn begin_closing(&mut self, n: u64) -> TransactionId {
+        let session = self.begin(n);
+        self.2.close_tables(session, &[TABLE]).unwrap();
+        assert!(self.0.adopt(&mut self.2, global(n), session));
+        session
+    }
+
+    /// Whether the session has lost its transaction to an older one.
+    fn has_lost(&mut self, session: TransactionId) -> bool {
+        match self.lock(session, 2).map(drop) {
+            Ok(()) => false,
+            Err(Stop::Abort(error)) => error.message().contains("older transaction"),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
-fn wounded(reply: &Reply) -> bool {
-    matches!(reply, Reply::Refused(error) if error.message().contains("older transaction"))
-}
-
 #[test]
-fn who_is_in_the_way_of_an_older_transaction_has_time_to_end() {
+fn who_changes_definitions_in_the_way_of_an_older_one_has_time_to_end() {
     // It ends by itself, and nobody is rolled back.
     let mut site = patient();
-    assert!(site.ask(global(5), operate(0, lock(1))).iter().all(locked));
-    assert_eq!(site.ask(global(4), operate(0, lock(1))), [], "the older one waits");
+    let younger = site.begin_closing(5);
+    let older = site.begin(4);
+    assert!(site.0.adopt(&mut site.2, global(4), older));
+    assert!(matches!(site.2.close_tables(older, &[TABLE]), Err(Stop::Wait(_))));
     assert_eq!(site.rounds(3), []);
-    let told = site.ask(global(5), Request::CommitAlone { operations: 1 });
-    assert!(told.iter().any(locked) && !told.iter().any(wounded), "{told:?}");
+    site.2.rollback(younger);
+    assert_eq!(site.2.take_woken(), [(older, SESSION)]);
+    site.2.close_tables(older, &[TABLE]).unwrap();
     // The next one in the way has its own time.
-    assert_eq!(site.ask(global(3), operate(0, lock(1))), []);
-    assert_eq!(site.rounds(3), []);
+    let oldest = site.begin(3);
+    assert!(site.0.adopt(&mut site.2, global(3), oldest));
+    assert!(matches!(site.2.close_tables(oldest, &[TABLE]), Err(Stop::Wait(_))));
+    site.rounds(3);
+    assert_eq!(site.2.take_woken(), []);
     // In a circle over another partition it does not move, and goes.
-    let told = site.rounds(1);
-    assert!(told.iter().any(locked) && told.iter().any(wounded), "{told:?}");
-    assert_eq!(site.rounds(9), [], "nobody is in the way of anybody");
+    site.rounds(1);
+    assert!(site.has_lost(older));
+    site.2.rollback(older);
+    assert!(site.2.close_tables(oldest, &[TABLE]).is_ok());
+    site.rounds(50);
+    assert!(!site.has_lost(oldest), "nobody is in the way of anybody");
 }
 
 #[test]
-fn who_goes_on_stays_in_the_way() {
+fn who_goes_on_stays_in_the_way_and_who_is_older_too() {
     let mut site = patient();
-    assert!(site.ask(global(5), operate(0, lock(1))).iter().all(locked));
-    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
-    for number in 1..4 {
-        assert_eq!(site.rounds(3), []);
-        let told = site.ask(global(5), operate(number, blind(2, 1)));
-        assert!(!told.iter().any(wounded), "{told:?}");
+    let younger = site.begin_closing(5);
+    let older = site.begin(4);
+    assert!(site.0.adopt(&mut site.2, global(4), older));
+    assert!(matches!(site.2.close_tables(older, &[TABLE]), Err(Stop::Wait(_))));
+    for x in [1, 2, 3] {
+        site.rounds(3);
+        assert!(site.lock(younger, x).is_ok(), "it does something");
     }
-    assert!(site.rounds(4).iter().any(wounded));
-    // The younger waits for the older as long as that takes, and who is prepared is waited for.
+    site.rounds(4);
+    assert!(site.has_lost(younger));
+    // The younger waits for the older as long as that takes.
     let mut site = patient();
-    assert!(site.ask(global(4), operate(0, lock(1))).iter().all(locked));
-    assert_eq!(site.ask(global(5), operate(0, lock(1))), []);
-    assert_eq!(site.rounds(50), []);
-    let place = None;
-    site.ask(global(4), Request::Prepare { operations: 1, place });
-    assert_eq!(site.ask(global(3), operate(0, lock(1))), []);
-    assert_eq!(site.rounds(50), []);
+    let older = site.begin_closing(4);
+    let younger = site.begin(5);
+    assert!(site.0.adopt(&mut site.2, global(5), younger));
+    assert!(matches!(site.2.close_tables(younger, &[TABLE]), Err(Stop::Wait(_))));
+    site.rounds(50);
+    assert!(!site.has_lost(older));
 }
 
 #[test]
 fn who_waits_in_a_queue_that_moves_is_not_rolled_back() {
-    // The oldest stands behind a younger one, which stands behind transactions that end one after the other.
+    // The oldest stands behind a younger one, which stands behind sessions that end one after the other.
     let mut site = patient();
     let ahead: Vec<TransactionId> = (0..8).map(|_| site.begin(9)).collect();
-    site.lock(ahead[0], 1).unwrap();
-    for waiter in &ahead[1..] {
-        assert!(matches!(site.lock(*waiter, 1), Err(Stop::Wait(_))));
+    let (younger, oldest) = (site.begin(6), site.begin(4));
+    for (session, n) in [(younger, 6), (oldest, 4)] {
+        assert!(site.0.adopt(&mut site.2, global(n), session));
     }
-    assert_eq!(site.ask(global(6), operate(0, lock(1))), []);
-    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
+    assert!(site.2.close_tables(ahead[0], &[TABLE]).is_ok());
     for session in ahead {
-        assert!(matches!(site.lock(session, 1), Ok(OrderedRead::Row(Some(_)))));
-        assert_eq!(site.rounds(20), [], "it stands for less than eight times three rounds");
+        site.2.close_tables(session, &[TABLE]).unwrap();
+        assert!(matches!(site.2.wait_for(younger, session, TABLE), Err(Stop::Wait(_))));
+        let waits = site.2.wait_for(oldest, younger, TABLE);
+        assert!(matches!(waits, Err(Stop::Wait(_))));
+        site.rounds(20);
+        assert!(site.2.doom_of(younger).is_none(), "less than eight times three rounds");
         site.2.commit(session, None, &mut site.1).unwrap();
+        site.2.rollback(session);
     }
-    assert!(
-        matches!(&site.go_on()[..], [reply] if locked(reply)),
-        "the younger one has its turn"
-    );
-    assert!(site.rounds(4).iter().any(wounded), "and is in the way from here on");
+    site.rounds(4);
+    assert!(site.has_lost(younger), "it is in the way itself from here on");
 }
 
+/// Where rows are waited for, the younger gives way at once.
 #[test]
-fn a_session_goes_to_other_nodes_although_an_older_one_waits_for_it() {
+fn who_locks_rows_in_the_way_of_an_older_one_has_no_time() {
     let mut site = patient();
     let session = site.begin(5);
     site.lock(session, 1).unwrap();
-    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
-    assert_eq!(site.rounds(50), [], "it is on one node alone");
     assert!(site.0.adopt(&mut site.2, global(5), session));
-    assert_eq!(site.rounds(3), []);
-    assert!(site.rounds(1).iter().any(locked), "the older one has the row");
-    let told = site.lock(session, 2).map(drop);
-    let Err(Stop::Abort(error)) = told else {
-        panic!("{told:?}")
-    };
-    assert!(error.message().contains("older transaction"), "{error}");
+    assert!(site.ask(global(4), operate(0, lock(1))).iter().any(locked));
+    assert!(site.has_lost(session));
 }

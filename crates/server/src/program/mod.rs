@@ -56,7 +56,8 @@ pub fn main<E: Engine>() -> ExitCode {
     match run::<E>(Arguments::parse()) {
         Ok(code) => code,
         Err(message) => {
-            eprintln!("rubato: {message}");
+            // Where it cannot be said the exit code has to do.
+            let _ = writeln!(std::io::stderr(), "rubato: {message}");
             ExitCode::from(FAILURE)
         }
     }

@@ -311,6 +311,8 @@ pub(super) fn start_log(arguments: &StartArguments, default_filter: &str) -> Res
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Or it says there that it cannot say anything there, and ends the process: where a disk is full, what has the log is often that.
+        .log_internal_errors(false)
         .with_ansi(is_terminal);
     let started = match arguments.log_format {
         Some(LogFormat::Json) => builder.json().try_init(),

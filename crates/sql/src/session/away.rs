@@ -4,6 +4,7 @@
 //! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
 
 use super::environment::handed_over;
+use super::far::unknown;
 use super::finish::reads_no_row;
 use super::follow::{CursorsAway, MarksAway, goes_along, runs_anywhere};
 use super::replay::sets_only;
@@ -23,6 +24,10 @@ use std::sync::Arc;
 /// How much longer than the node that runs a statement this one waits before it tells the client that its time is over.
 const TIMEOUT_GRACE_US: i64 = 1_000_000;
 
+/// How long the answer of a cancelled statement is awaited that may have committed elsewhere: a node that is not heard of for so long has
+/// been given up.
+const CANCEL_GRACE_US: i64 = 10_000_000;
+
 const LOCK_TIMEOUT: &str = "lock_timeout";
 
 /// A transaction, or a single statement, that runs elsewhere.
@@ -32,6 +37,8 @@ pub(super) struct Away {
     in_block: bool,
     /// An answer is awaited.
     waits: bool,
+    /// Why what is awaited was cancelled, and until when its answer is awaited all the same: it may have committed.
+    cancelled: Option<(Error, i64)>,
     /// The catalog that the transaction sees, if it has changes of its own.
     pub(super) catalog: Option<Arc<Catalog>>,
     /// Cursors that were declared there.
@@ -393,6 +400,7 @@ impl Session {
             node,
             in_block,
             waits: true,
+            cancelled: None,
             catalog,
             cursors,
             marks,
@@ -419,9 +427,9 @@ impl Session {
     }
 
     pub(super) fn await_answer(&mut self) -> Next {
-        self.deadline_us = self
-            .statement_deadline_us()
-            .map(|deadline_us| deadline_us + TIMEOUT_GRACE_US);
+        let until_us = self.away.as_ref().and_then(|away| Some(away.cancelled.as_ref()?.1));
+        let own_us = || Some(self.statement_deadline_us()? + TIMEOUT_GRACE_US);
+        self.deadline_us = until_us.or_else(own_us);
         Next::Park(self.commit_stage())
     }
 
@@ -471,6 +479,11 @@ impl Session {
         self.deadline_us = None;
         self.hear_of_temporary(&end);
         let ran_at = self.away.as_ref().map(Away::node);
+        let is_cancelled = self.away.as_ref().is_some_and(|away| away.cancelled.is_some());
+        let end = Ended {
+            outcome: self.outcome_of_cancelled(end.outcome),
+            ..end
+        };
         match end.outcome {
             Ok(Completed::AwaitsData) => {
                 if let Some(away) = &mut self.away {
@@ -485,7 +498,7 @@ impl Session {
             // It was looked at before.
             Ok(Completed::AwaitsData) => Next::To(StageKind::Parser),
             // It is not this session that is to end.
-            Err(error) if error.code() == SqlState::ADMIN_SHUTDOWN => {
+            Err(error) if error.code() == SqlState::ADMIN_SHUTDOWN && !is_cancelled => {
                 let message = "the node that runs the transaction is being stopped";
                 self.fail(Error::new(SqlState::CANNOT_CONNECT_NOW, message), partition, responder)
             }
@@ -571,15 +584,50 @@ impl Session {
             return Ok(Some(self.await_answer()));
         };
         self.hear_of_temporary(&end);
+        let outcome = self.outcome_of_cancelled(end.outcome);
         let away = self.away.take();
         self.deadline_us = None;
-        match end.outcome? {
+        match outcome? {
             Completed::Tag(tag) if tag == "COMMIT" => {
                 let cursors = away.map(|away| away.cursors).unwrap_or_default();
                 self.portals.elsewhere.outlast(cursors);
                 Ok(None)
             }
             other => Err(Error::internal(format!("a COMMIT on another node ended as {other:?}"))),
+        }
+    }
+
+    /// A statement that was cancelled while it runs elsewhere, and may commit there: it is cancelled there, and how it has ended is awaited,
+    /// for a while. `Some`: it is to end with this error.
+    pub(super) fn cancel_away(&mut self, error: Error, partition: &Partition) -> Option<Error> {
+        let now_us = self.now_us;
+        let Some(away) = self.away.as_mut().filter(|away| away.waits) else {
+            return Some(error);
+        };
+        if let Some((own, until_us)) = &mut away.cancelled {
+            if now_us >= *until_us {
+                return Some(unknown());
+            }
+            *own = error;
+            return None;
+        }
+        if !partition.grid.as_ref().is_some_and(|desk| desk.cancel(self.id)) {
+            return Some(error);
+        }
+        away.cancelled = Some((error, now_us + CANCEL_GRACE_US));
+        self.deadline_us = Some(now_us + CANCEL_GRACE_US);
+        None
+    }
+
+    /// How what ran elsewhere has ended, for the client: by the cancel of its session if that came in time.
+    fn outcome_of_cancelled(&mut self, outcome: Result<Completed>) -> Result<Completed> {
+        let cancelled = self.away.as_mut().and_then(|away| away.cancelled.take());
+        match (outcome, cancelled) {
+            (Err(error), Some((own, _))) if error.code() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN => Err(own),
+            (outcome, cancelled) => {
+                self.cancelled_too_late(cancelled.map(|(own, _)| own));
+                outcome
+            }
         }
     }
 

@@ -561,6 +561,7 @@ impl Session {
             }
         }
         let error = self.cancelled.take()?;
+        let error = self.cancel_away(error, partition)?;
         if let Some(transaction) = &self.transaction {
             partition.database.stop_waiting(transaction.id);
         }

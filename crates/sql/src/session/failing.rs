@@ -88,13 +88,37 @@ impl Session {
 
     /// The error as its client is told it: that of a cancel goes before others.
     fn told_error(&mut self, error: Error, partition: &Partition) -> Error {
+        let is_unknown = error.code() == SqlState::TRANSACTION_RESOLUTION_UNKNOWN;
         let error = match self.cancelled.take() {
+            // Whoever is told of a cancel takes it that nothing was done.
+            Some(cancelled) if is_unknown => {
+                self.cancelled_too_late(Some(cancelled));
+                error
+            }
             Some(cancelled) if error.code() != cancelled.code() => cancelled,
             _ => error,
         };
         let catalog = self.catalog(partition);
         let path = self.path_in(&catalog);
         error.with_type_names(&|marked| path.name_of(marked, &catalog))
+    }
+
+    /// A cancel that has come when its statement had ended already is for nobody; who was to be terminated is, behind the answer.
+    pub(super) fn cancelled_too_late(&mut self, cancelled: Option<Error>) {
+        let terminates = |error: &Error| error.code() == SqlState::ADMIN_SHUTDOWN && !self.is_hosted;
+        self.ends_with = cancelled.filter(terminates).or(self.ends_with.take());
+    }
+
+    /// Ends a session that was terminated while it could not be, if it is.
+    pub(super) fn end_terminated(&mut self, partition: &mut Partition, responder: &mut dyn Responder) {
+        if self.current.is_none()
+            && self.commit_waits_since_us.is_none()
+            && let Some(error) = self.ends_with.take()
+        {
+            responder.fatal(&error);
+            self.leave(partition);
+            self.is_over = true;
+        }
     }
 
     /// What an error does to the transaction: a block fails, anything else is rolled back.

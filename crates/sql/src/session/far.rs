@@ -170,6 +170,8 @@ impl Session {
     pub(super) fn commit_on_all_nodes(&mut self, partition: &mut Partition) -> Outcome<()> {
         let durable_at = self.end_on_all_nodes(partition)?;
         self.raise_durable(durable_at);
+        let cancelled = self.cancelled.take();
+        self.cancelled_too_late(cancelled);
         // What is attached to its branch has said so.
         self.asked_id = None;
         if let Some(transaction) = self.transaction.take()
@@ -221,7 +223,7 @@ impl Session {
     }
 }
 
-fn unknown() -> Error {
+pub(super) fn unknown() -> Error {
     let message = "it is not known whether the transaction has committed";
     Error::new(SqlState::TRANSACTION_RESOLUTION_UNKNOWN, message)
         .with_detail("The node that was to commit it was started again meanwhile.")

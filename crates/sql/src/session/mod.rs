@@ -314,6 +314,8 @@ pub struct Session {
     portals_away: u64,
     /// The tick that it has asked for.
     tick_ticket: Option<u64>,
+    /// It was terminated while it committed: it ends behind the answer.
+    ends_with: Option<Error>,
     /// What fails are the client's words, or what they mean: no row that others write has to do with it.
     fails_by_words: bool,
     /// The statement that was under way when a replay began.
@@ -383,6 +385,7 @@ impl Session {
             begins_at_keeper: false,
             portals_away: 0,
             tick_ticket: None,
+            ends_with: None,
             fails_by_words: false,
             after_replay: None,
             lost: None,
@@ -518,7 +521,9 @@ impl Session {
             Statement::Empty | Statement::Elsewhere => false,
         };
         let copies = self.copy_in.as_ref().is_some_and(|copy| !copy.makes_room());
-        self.cancelled.is_none() && (copies || self.current.as_ref().is_some_and(writes))
+        // What runs elsewhere writes there.
+        let is_here = self.cancelled.is_none() && !self.awaits_other();
+        is_here && (copies || self.current.as_ref().is_some_and(writes))
     }
 
     /// Whether one of its latest transactions was aborted because of others (load control, rule L-4).
@@ -580,6 +585,9 @@ impl Session {
             return next;
         }
         loop {
+            if self.ends_with.is_some() {
+                self.end_terminated(&mut lock.lock(), responder);
+            }
             if self.is_over {
                 requests.clear();
                 return Next::Idle;

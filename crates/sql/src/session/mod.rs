@@ -585,7 +585,12 @@ impl Session {
             return next;
         }
         loop {
-            if self.ends_with.is_some() {
+            // What has ended is told as a whole.
+            let is_told = match self.in_script {
+                true => !self.script.is_empty(),
+                false => !matches!(requests.front(), Some(Request::Sync)),
+            };
+            if self.ends_with.is_some() && is_told {
                 self.end_terminated(&mut lock.lock(), responder);
             }
             if self.is_over {

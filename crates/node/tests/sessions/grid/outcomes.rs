@@ -203,3 +203,62 @@ fn what_is_run_again_under_an_id_that_was_told_commits_under_it() {
     );
     assert_eq!(rows[1..3], ["D 1|102", "D 3|460"]);
 }
+
+/// A statement is cancelled while it commits, after each node has spoken so often: what its client is told is what became
+/// of it. False if it had been told before.
+fn cancel_after(rounds: usize, (begun, sent): (&str, &str), reason: CancelReason) -> bool {
+    let mut sites = made();
+    if !begun.is_empty() {
+        ask_at(1, &mut sites, begun);
+    }
+    let before = ask_at(0, &mut sites, "SELECT sum(v) FROM accounts");
+    sites[1].send(sent);
+    for _ in 0..rounds {
+        for from in 0..2 {
+            sites[from].node.on_wake();
+            sites[from].turn();
+            sites[from].settle();
+            for (to, message) in sites[from].node.poll_outgoing() {
+                sites[to.0 as usize].node.on_message(NodeId(from as u32), message);
+            }
+        }
+    }
+    let was_told = sites[1].idle.is_some();
+    sites[1].worker.cancel(SessionId(1), reason);
+    come_to_rest(&mut sites);
+    let told = sites[1].said();
+    let is_there = ask_at(0, &mut sites, "SELECT sum(v) FROM accounts") != before;
+    let is_done = told
+        .iter()
+        .any(|line| line == "C COMMIT" || line == "C UPDATE 1" || line == "C UPDATE 2");
+    let case = format!("{sent} after {rounds} rounds, {reason:?}: {told:?}");
+    assert_eq!(is_there, is_done, "{case}");
+    let is_refused = told
+        .iter()
+        .any(|line| line.starts_with("E 57014") || line.contains("57P01"));
+    assert!(is_done || is_refused, "{case}");
+    // Who is terminated is, behind the answer if there is one; who is cancelled goes on.
+    if !was_told && reason == CancelReason::Shutdown {
+        assert!(told.last().is_some_and(|line| line.contains("57P01")), "{case}");
+    } else if !is_refused || begun.is_empty() {
+        assert_eq!(ask_at(1, &mut sites, "SELECT 1")[1], "D 1", "{case}");
+    }
+    !was_told
+}
+
+/// Promise 6: nobody is told of a cancel who has committed, and nobody of a commit who was cancelled.
+#[test]
+fn who_is_cancelled_while_it_commits_elsewhere_is_told_what_became_of_it() {
+    for work in [
+        ("", "UPDATE accounts SET v = v + 1 WHERE id = 2"),
+        ("", "UPDATE accounts SET v = v + 1 WHERE id IN (1, 2)"),
+        ("", "UPDATE accounts SET v = v * 2 + 1 WHERE id = 2"),
+        ("BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 2", "COMMIT"),
+        ("BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN (1, 2)", "COMMIT"),
+    ] {
+        for reason in [CancelReason::ClientRequest, CancelReason::Shutdown] {
+            let rounds = (0..).take_while(|rounds| cancel_after(*rounds, work, reason)).count();
+            assert!(rounds > 1, "{work:?}: {rounds}");
+        }
+    }
+}

@@ -4,7 +4,6 @@
 //! transaction. Here are the client's words (prepared statements, portals' parameters, settings), which go along with each call.
 
 use super::environment::handed_over;
-use super::far::unknown;
 use super::finish::reads_no_row;
 use super::follow::{CursorsAway, MarksAway, goes_along, runs_anywhere};
 use super::replay::sets_only;
@@ -24,10 +23,6 @@ use std::sync::Arc;
 /// How much longer than the node that runs a statement this one waits before it tells the client that its time is over.
 const TIMEOUT_GRACE_US: i64 = 1_000_000;
 
-/// How long the answer of a cancelled statement is awaited that may have committed elsewhere: a node that is not heard of for so long has
-/// been given up.
-const CANCEL_GRACE_US: i64 = 10_000_000;
-
 const LOCK_TIMEOUT: &str = "lock_timeout";
 
 /// A transaction, or a single statement, that runs elsewhere.
@@ -36,9 +31,9 @@ pub(super) struct Away {
     /// A transaction has begun there.
     in_block: bool,
     /// An answer is awaited.
-    waits: bool,
+    pub(super) waits: bool,
     /// Why what is awaited was cancelled, and until when its answer is awaited all the same: it may have committed.
-    cancelled: Option<(Error, i64)>,
+    pub(super) cancelled: Option<(Error, i64)>,
     /// The catalog that the transaction sees, if it has changes of its own.
     pub(super) catalog: Option<Arc<Catalog>>,
     /// Cursors that were declared there.
@@ -594,40 +589,6 @@ impl Session {
                 Ok(None)
             }
             other => Err(Error::internal(format!("a COMMIT on another node ended as {other:?}"))),
-        }
-    }
-
-    /// A statement that was cancelled while it runs elsewhere, and may commit there: it is cancelled there, and how it has ended is awaited,
-    /// for a while. `Some`: it is to end with this error.
-    pub(super) fn cancel_away(&mut self, error: Error, partition: &Partition) -> Option<Error> {
-        let now_us = self.now_us;
-        let Some(away) = self.away.as_mut().filter(|away| away.waits) else {
-            return Some(error);
-        };
-        if let Some((own, until_us)) = &mut away.cancelled {
-            if now_us >= *until_us {
-                return Some(unknown());
-            }
-            *own = error;
-            return None;
-        }
-        if !partition.grid.as_ref().is_some_and(|desk| desk.cancel(self.id)) {
-            return Some(error);
-        }
-        away.cancelled = Some((error, now_us + CANCEL_GRACE_US));
-        self.deadline_us = Some(now_us + CANCEL_GRACE_US);
-        None
-    }
-
-    /// How what ran elsewhere has ended, for the client: by the cancel of its session if that came in time.
-    fn outcome_of_cancelled(&mut self, outcome: Result<Completed>) -> Result<Completed> {
-        let cancelled = self.away.as_mut().and_then(|away| away.cancelled.take());
-        match (outcome, cancelled) {
-            (Err(error), Some((own, _))) if error.code() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN => Err(own),
-            (outcome, cancelled) => {
-                self.cancelled_too_late(cancelled.map(|(own, _)| own));
-                outcome
-            }
         }
     }
 

@@ -103,24 +103,6 @@ impl Session {
         error.with_type_names(&|marked| path.name_of(marked, &catalog))
     }
 
-    /// A cancel that has come when its statement had ended already is for nobody; who was to be terminated is, behind the answer.
-    pub(super) fn cancelled_too_late(&mut self, cancelled: Option<Error>) {
-        let terminates = |error: &Error| error.code() == SqlState::ADMIN_SHUTDOWN && !self.is_hosted;
-        self.ends_with = cancelled.filter(terminates).or(self.ends_with.take());
-    }
-
-    /// Ends a session that was terminated while it could not be, if it is.
-    pub(super) fn end_terminated(&mut self, partition: &mut Partition, responder: &mut dyn Responder) {
-        if self.current.is_none()
-            && self.commit_waits_since_us.is_none()
-            && let Some(error) = self.ends_with.take()
-        {
-            responder.fatal(&error);
-            self.leave(partition);
-            self.is_over = true;
-        }
-    }
-
     /// What an error does to the transaction: a block fails, anything else is rolled back.
     fn fail_transaction(&mut self, kept: Kept, partition: &mut Partition, responder: &mut dyn Responder) {
         match self.block {

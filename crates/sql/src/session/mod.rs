@@ -19,6 +19,7 @@ mod anew;
 mod away;
 mod beside;
 mod block;
+mod cancel;
 mod catalogs;
 mod channels;
 mod circles;

@@ -1,0 +1,66 @@
+//! Cancels that come while what they are for may have committed already: on all nodes together, or on the one that runs it.
+
+use super::Session;
+use super::far::unknown;
+use crate::client::Responder;
+use crate::grid::Completed;
+use crate::partition::Partition;
+use rubato_base::{Error, Result, SqlState};
+
+/// How long the answer of a cancelled statement is awaited that may have committed elsewhere: a node that is not heard of for so long has
+/// been given up.
+const CANCEL_GRACE_US: i64 = 10_000_000;
+
+impl Session {
+    /// A statement that was cancelled while it runs elsewhere, and may commit there: it is cancelled there, and how it has ended is awaited,
+    /// for a while. `Some`: it is to end with this error.
+    pub(super) fn cancel_away(&mut self, error: Error, partition: &Partition) -> Option<Error> {
+        let now_us = self.now_us;
+        let Some(away) = self.away.as_mut().filter(|away| away.waits) else {
+            return Some(error);
+        };
+        if let Some((own, until_us)) = &mut away.cancelled {
+            if now_us >= *until_us {
+                return Some(unknown());
+            }
+            *own = error;
+            return None;
+        }
+        if !partition.grid.as_ref().is_some_and(|desk| desk.cancel(self.id)) {
+            return Some(error);
+        }
+        away.cancelled = Some((error, now_us + CANCEL_GRACE_US));
+        self.deadline_us = Some(now_us + CANCEL_GRACE_US);
+        None
+    }
+
+    /// How what ran elsewhere has ended, for the client: by the cancel of its session if that came in time.
+    pub(super) fn outcome_of_cancelled(&mut self, outcome: Result<Completed>) -> Result<Completed> {
+        let cancelled = self.away.as_mut().and_then(|away| away.cancelled.take());
+        match (outcome, cancelled) {
+            (Err(error), Some((own, _))) if error.code() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN => Err(own),
+            (outcome, cancelled) => {
+                self.cancelled_too_late(cancelled.map(|(own, _)| own));
+                outcome
+            }
+        }
+    }
+
+    /// A cancel that has come when its statement had ended already is for nobody; who was to be terminated is, behind the answer.
+    pub(super) fn cancelled_too_late(&mut self, cancelled: Option<Error>) {
+        let terminates = |error: &Error| error.code() == SqlState::ADMIN_SHUTDOWN && !self.is_hosted;
+        self.ends_with = cancelled.filter(terminates).or(self.ends_with.take());
+    }
+
+    /// Ends a session that was terminated while it could not be, if it is.
+    pub(super) fn end_terminated(&mut self, partition: &mut Partition, responder: &mut dyn Responder) {
+        if self.current.is_none()
+            && self.commit_waits_since_us.is_none()
+            && let Some(error) = self.ends_with.take()
+        {
+            responder.fatal(&error);
+            self.leave(partition);
+            self.is_over = true;
+        }
+    }
+}

@@ -390,6 +390,7 @@ fn placed(error: Error, characters_before: u32, semicolon: Option<u32>) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::Catalog;
 
     /// A statement keeps its place in its script, and what stands before it is no more than some tokens for who reads it once more.
     #[test]

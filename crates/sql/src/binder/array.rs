@@ -4,6 +4,7 @@ use super::expression::ExpressionBinder;
 use super::located;
 use super::typed::Typed;
 use crate::parser::subscripts::ASSIGNED_PART;
+use crate::system_tables::ObjectKind;
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
     ARRAY_OF, ARRAY_OF_ARRAYS, CastContext, ELEMENT_AT, Expr, SLICE, WITH_ELEMENT, WITH_PART, resolve_function,
@@ -120,6 +121,11 @@ impl ExpressionBinder<'_> {
             // A column of arrays within the list.
             let is_array = self.context.type_of(&typed).element().is_some();
             has_arrays |= is_array;
+            let kind = ObjectKind::of_type(element.data_type, element.modifier);
+            if let Some(kind) = kind.filter(|_| !is_array) {
+                let number = self.number_of_object(kind, typed);
+                return located(self.context, item.span(), number).map(|typed| typed.expr);
+            }
             let to = if is_array { to } else { element };
             located(self.context, item.span(), self.context.cast(typed, to)).map(|typed| typed.expr)
         };

@@ -12,7 +12,8 @@ use crate::catalog::SchemaId;
 use crate::parser::syntax::fold;
 use crate::plan::AggregateCall;
 use crate::system_tables::ObjectKind;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_base::text_format::TextContext;
+use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
     ArgumentType, CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator,
 };
@@ -485,6 +486,12 @@ impl<'a> ExpressionBinder<'a> {
             return self.cast_array(items, element, to);
         }
         let typed = self.bind(operand)?;
+        let element = to
+            .element()
+            .and_then(|own| ObjectKind::of_type(own.data_type, own.modifier));
+        if let (Some(kind), Expr::Literal(Value::Text(text))) = (element, &typed.expr) {
+            return located(self.context, span, self.numbers_of_objects(kind, text, to));
+        }
         if let Some(kind) = ObjectKind::of_type(to.data_type, to.modifier) {
             let number = self.number_of_object(kind, typed);
             return located(self.context, span, number);
@@ -492,8 +499,26 @@ impl<'a> ExpressionBinder<'a> {
         located(self.context, span, self.context.cast(typed, to))
     }
 
+    /// `'{int4, text}'::regtype[]`
+    fn numbers_of_objects(&self, kind: ObjectKind, text: &str, to: ColumnType) -> Result<Typed> {
+        let names = Array::parse(ColumnType::plain(DataType::Text), text, &TextContext::default())?;
+        let number = |name: &Value| match name {
+            Value::Null => Ok(Expr::Literal(Value::Null)),
+            name => {
+                let name = Typed::new(Expr::Literal(name.clone()), DataType::Text);
+                self.number_of_object(kind, name).map(|number| number.expr)
+            }
+        };
+        let numbers = names.items.iter().map(number).collect::<Result<Vec<_>>>()?;
+        let array = self.array_of_items(numbers, DataType::Oid)?;
+        Ok(Typed {
+            modifier: to.modifier,
+            ..array
+        })
+    }
+
     /// `regclass` and its kin: a name is looked up, a number is one.
-    fn number_of_object(&self, kind: ObjectKind, operand: Typed) -> Result<Typed> {
+    pub(super) fn number_of_object(&self, kind: ObjectKind, operand: Typed) -> Result<Typed> {
         let from = self.context.type_of(&operand);
         let number = if from == DataType::Unknown || from.is_text() {
             let text = self.context.cast(operand, ColumnType::plain(DataType::Text))?;

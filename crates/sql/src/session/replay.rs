@@ -374,9 +374,13 @@ fn part_of(statement: &Statement) -> Part {
 
 /// Whether all that a query reads are the catalogs, and what is no relation.
 fn reads_no_table(plan: &Plan) -> bool {
+    let PlanBody::Select(select) = &plan.body else {
+        return false;
+    };
     let mut reads_table = false;
     plan.for_each_table_read(&mut |_| reads_table = true);
-    plan.read_only && !reads_table && matches!(plan.body, PlanBody::Select(_))
+    let draws_once = select.steps.is_empty() && plan.subqueries.queries.is_empty();
+    !reads_table && (plan.read_only || draws_once)
 }
 
 fn calls(plan: &Plan, name: &str) -> bool {

@@ -458,10 +458,11 @@ impl Carrier {
                 Event::Outdated { .. } if self.is_outdated => {}
                 Event::Outdated { why } => {
                     self.is_outdated = true;
-                    tracing::error!(why, "this folder is not the node's newest one: it is not used any more");
+                    // First, since who reads this may end the process.
                     if let Err(why) = write_outdated(&self.place, &why) {
-                        tracing::error!(why, "that cannot be written down");
+                        tracing::error!(why, "that the folder is not the newest one cannot be written down");
                     }
+                    tracing::error!(why, "this folder is not the node's newest one: it is not used any more");
                 }
                 Event::Message { from, message } => {
                     PeerCounters::add(&self.counters.messages_received, 1);

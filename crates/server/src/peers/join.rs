@@ -37,6 +37,7 @@ pub(super) fn apply(
 ) -> Result<(NodeId, Members), String> {
     let mut at = at.to_owned();
     let until = Instant::now() + PATIENCE;
+    let mut is_said = false;
     for hop in 0.. {
         // While what there is once is handed over, two nodes may send on to each other.
         if hop >= HOPS_MAX {
@@ -48,7 +49,18 @@ pub(super) fn apply(
         let answer = loop {
             match ask(&at, secret, applicant, address) {
                 Ok(answer) => break answer,
-                Err(Failure::Unreachable(_)) if Instant::now() < until => std::thread::sleep(PAUSE),
+                Err(Failure::Unreachable(why)) if Instant::now() < until => {
+                    if !std::mem::replace(&mut is_said, true) {
+                        let patience_s = PATIENCE.as_secs();
+                        tracing::warn!(
+                            at,
+                            why,
+                            patience_s,
+                            "no node of the grid answers there: it is asked again for so long"
+                        );
+                    }
+                    std::thread::sleep(PAUSE);
+                }
                 Err(Failure::Unreachable(why) | Failure::Refused(why)) => {
                     return Err(format!("cannot join the grid by {at}: {why}"));
                 }

@@ -35,6 +35,20 @@ fn start(data: &Path, more: &[&str]) -> Running {
     started(command(&[&base[..], more].concat()))
 }
 
+/// Started by a shell, whose `script` runs what it is given.
+#[cfg(unix)]
+fn start_through(script: &str, data: &Path, more: &[&str]) -> Running {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_rubato"), "start"]);
+    command.args(["--listen", "127.0.0.1:0", "--memory", "256MB", "--data"]);
+    command.arg(data).args(more).env_remove("RUBATO_CONFIG");
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    started(command)
+}
+
 fn started(mut command: Command) -> Running {
     let mut child = command.spawn().unwrap();
     let errors = child.stderr.take().unwrap();
@@ -170,30 +184,8 @@ fn an_address_in_use_is_named() {
 #[cfg(target_os = "linux")]
 fn it_serves_and_stops_where_its_log_of_events_cannot_be_written() {
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new("sh");
-    // Standard error is a device that is full; what the test reads of it is empty.
-    command.args([
-        "-c",
-        "exec \"$@\" 2>/dev/full",
-        "sh",
-        env!("CARGO_BIN_EXE_rubato"),
-        "start",
-    ]);
-    command.args([
-        "--listen",
-        "127.0.0.1:0",
-        "--memory",
-        "256MB",
-        "--log",
-        "debug",
-        "--data",
-    ]);
-    command
-        .arg(folder.path())
-        .env_remove("RUBATO_CONFIG")
-        .stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let running = started(command);
+    // What the test reads of its standard error is empty.
+    let running = start_through("exec \"$@\" 2>/dev/full", folder.path(), &["--log", "debug"]);
     let mut wire = Wire::over(socket(running.address));
     wire.log_in(&[("user", "rubato"), ("database", "rubato")]);
     for statement in ["CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)", "CHECKPOINT"] {
@@ -210,16 +202,7 @@ fn it_serves_and_stops_where_its_log_of_events_cannot_be_written() {
 fn where_open_files_are_few_connections_are_too_and_what_is_written_goes_on() {
     const FILES: usize = 400;
     let folder = tempfile::tempdir().unwrap();
-    let limited = format!("ulimit -n {FILES}; exec \"$@\"");
-    let mut command = Command::new("sh");
-    command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_rubato"), "start"]);
-    command.args(["--listen", "127.0.0.1:0", "--memory", "256MB", "--data"]);
-    command
-        .arg(folder.path())
-        .env_remove("RUBATO_CONFIG")
-        .stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let running = started(command);
+    let running = start_through(&format!("ulimit -n {FILES}; exec \"$@\""), folder.path(), &[]);
     let mut inside = Vec::new();
     let is_refused = |said: &[String]| said.iter().any(|line| line.contains("53300"));
     for _ in 0..FILES / 4 + 30 {

@@ -183,16 +183,11 @@ impl GridState {
         let Some(calling) = self.calls.sessions.get(&session).filter(|calling| calling.may_commit) else {
             return false;
         };
-        let (number, awaits) = (calling.number, calling.awaits);
+        let (number, awaits, is_answered) = (calling.number, calling.awaits, !calling.answers.is_empty());
         if let Some(node) = awaits {
             self.send_work(session, node, number, WorkContent::Cancel);
         }
-        awaits.is_some()
-            || self
-                .calls
-                .sessions
-                .get(&session)
-                .is_some_and(|calling| !calling.answers.is_empty())
+        awaits.is_some() || is_answered
     }
 
     /// See [`rubato_sql::grid::GridDesk::leave`].

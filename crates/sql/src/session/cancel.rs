@@ -39,6 +39,11 @@ impl Session {
         let cancelled = self.away.as_mut().and_then(|away| away.cancelled.take());
         match (outcome, cancelled) {
             (Err(error), Some((own, _))) if error.code() != SqlState::TRANSACTION_RESOLUTION_UNKNOWN => Err(own),
+            // It has not ended: the cancel is for what follows.
+            (Ok(Completed::AwaitsData), Some((own, _))) => {
+                self.cancelled = Some(own);
+                Ok(Completed::AwaitsData)
+            }
             (outcome, cancelled) => {
                 self.cancelled_too_late(cancelled.map(|(own, _)| own));
                 outcome

@@ -140,13 +140,8 @@ fn what_is_said_of_a_transaction_over_nodes_that_were_killed_is_what_became_of_i
     }
 }
 
-/// The client goes away while several nodes commit, after each has spoken so often: what is said of its id is what became of it. False if
-/// the commit was over before.
-fn leave_after(rounds: usize) -> bool {
-    let mut sites = made();
-    let begun = "BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN (1, 2); SELECT pg_current_xact_id()";
-    let id = told_id(&ask_at(1, &mut sites, begun));
-    sites[1].send("COMMIT");
+/// Each of the two nodes speaks so often.
+fn speak(sites: &mut [Site; 2], rounds: usize) {
     for _ in 0..rounds {
         for from in 0..2 {
             sites[from].node.on_wake();
@@ -157,6 +152,16 @@ fn leave_after(rounds: usize) -> bool {
             }
         }
     }
+}
+
+/// The client goes away while several nodes commit, after each has spoken so often: what is said of its id is what became of it. False if
+/// the commit was over before.
+fn leave_after(rounds: usize) -> bool {
+    let mut sites = made();
+    let begun = "BEGIN; UPDATE accounts SET v = v + 1 WHERE id IN (1, 2); SELECT pg_current_xact_id()";
+    let id = told_id(&ask_at(1, &mut sites, begun));
+    sites[1].send("COMMIT");
+    speak(&mut sites, rounds);
     let is_told = !sites[1].said().is_empty();
     sites[1].worker.cancel(SessionId(1), CancelReason::Disconnected);
     sites[1].turn();
@@ -213,16 +218,7 @@ fn cancel_after(rounds: usize, (begun, sent): (&str, &str), reason: CancelReason
     }
     let before = ask_at(0, &mut sites, "SELECT sum(v) FROM accounts");
     sites[1].send(sent);
-    for _ in 0..rounds {
-        for from in 0..2 {
-            sites[from].node.on_wake();
-            sites[from].turn();
-            sites[from].settle();
-            for (to, message) in sites[from].node.poll_outgoing() {
-                sites[to.0 as usize].node.on_message(NodeId(from as u32), message);
-            }
-        }
-    }
+    speak(&mut sites, rounds);
     let was_told = sites[1].idle.is_some();
     sites[1].worker.cancel(SessionId(1), reason);
     come_to_rest(&mut sites);

@@ -10,6 +10,7 @@ mod operation;
 mod sessions;
 mod telling;
 mod traced;
+mod waiting;
 mod work;
 
 use crate::catalogs::CatalogMessage;
@@ -21,6 +22,7 @@ use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, GlobalId, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::grid::{Body, Message, Notes, Reply, Request, StageMessage};
 use traced::{put_traced, read_traced};
+use waiting::{WAITING, put_waiting, read_waiting};
 use work::{put_work, read_work};
 
 /// The tag of a traced message.
@@ -172,24 +174,34 @@ fn read_u16(reader: &mut ByteReader<'_>) -> Result<u16> {
     Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
+fn put_global(out: &mut Vec<u8>, transaction: GlobalId) {
+    put_timestamp(out, transaction.tick);
+    put_u32(out, transaction.coordinator.0);
+}
+
+fn read_global(reader: &mut ByteReader<'_>) -> Result<GlobalId> {
+    Ok(GlobalId {
+        tick: read_timestamp(reader)?,
+        coordinator: NodeId(reader.u32()?),
+    })
+}
+
 fn put_message(out: &mut Vec<u8>, message: &Message) {
-    put_timestamp(out, message.transaction.tick);
-    put_u32(out, message.transaction.coordinator.0);
+    put_global(out, message.transaction);
     match &message.body {
         Body::Request(request) => put_request(out, request),
         Body::Reply(reply) => put_reply(out, reply),
         Body::Passed(passed) => put_passed(out, passed),
+        Body::Waiting(waiting) => put_waiting(out, waiting),
     }
 }
 
 fn read_message(reader: &mut ByteReader<'_>) -> Result<Message> {
-    let transaction = GlobalId {
-        tick: read_timestamp(reader)?,
-        coordinator: NodeId(reader.u32()?),
-    };
+    let transaction = read_global(reader)?;
     let body = match reader.u8()? {
         tag @ REQUESTS..REPLIES => Body::Request(read_request(tag, reader)?),
-        tag @ PASSED.. => Body::Passed(read_passed(tag, reader)?),
+        tag @ PASSED..WAITING => Body::Passed(read_passed(tag, reader)?),
+        tag @ WAITING.. => Body::Waiting(read_waiting(tag, reader)?),
         tag => Body::Reply(read_reply(tag, reader)?),
     };
     Ok(Message { transaction, body })
@@ -297,6 +309,7 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Done => out.push(REPLIES + 6),
         Reply::Inquire => out.push(REPLIES + 7),
         Reply::Waits => out.push(REPLIES + 8),
+        Reply::Awaited => out.push(REPLIES + 9),
     }
 }
 
@@ -332,6 +345,7 @@ fn read_reply(tag: u8, reader: &mut ByteReader<'_>) -> Result<Reply> {
         6 => Reply::Done,
         7 => Reply::Inquire,
         8 => Reply::Waits,
+        9 => Reply::Awaited,
         _ => return Err(damaged("an unknown reply")),
     })
 }

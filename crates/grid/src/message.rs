@@ -8,7 +8,7 @@ use crate::sessions::SessionsMessage;
 use crate::telling::TellMessage;
 use crate::traced::TracedMessage;
 use crate::work::WorkMessage;
-use rubato_protocol::grid::{Body, Message, Passed, Reply, Request, StageMessage};
+use rubato_protocol::grid::{Body, Message, Passed, Reply, Request, StageMessage, Waiting};
 
 /// A message from one node to another.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +77,10 @@ pub fn name_of(message: &Message) -> &'static str {
         Body::Reply(Reply::Done) => "message: done",
         Body::Reply(Reply::Inquire) => "message: inquire",
         Body::Reply(Reply::Waits) => "message: waits",
+        Body::Reply(Reply::Awaited) => "message: awaited",
+        Body::Waiting(Waiting::Ahead(_)) => "message: who is ahead",
+        Body::Waiting(Waiting::Behind(_)) => "message: who is behind",
+        Body::Waiting(Waiting::GiveWay) => "message: give way",
         Body::Passed(Passed::Piece { .. }) => "message: passed on",
         Body::Passed(Passed::Wanted { .. }) => "message: piece wanted",
     }

@@ -3,6 +3,9 @@
 #[path = "messages/grid.rs"]
 mod grid;
 
+#[path = "messages/said.rs"]
+mod said;
+
 use proptest::prelude::*;
 use rubato_base::trace::{Effort, SpanId, TraceContext, TraceId};
 use rubato_base::{
@@ -25,8 +28,8 @@ use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_protocol::grid::{
-    Answer, Body, EntriesRead, EntryRow, Message, Notes, Operation, Passed, RelayJoin, RelayPart, RelayStep, Reply,
-    Request, Sieve, StageMessage,
+    Answer, Body, EntriesRead, EntryRow, Message, Operation, Passed, RelayJoin, RelayPart, RelayStep, Request, Sieve,
+    StageMessage,
 };
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -417,35 +420,6 @@ impl Choices<'_> {
         }
     }
 
-    fn reply(&mut self) -> Reply {
-        match self.of(11) {
-            0 => Reply::Prepared {
-                floor: self.timestamp(),
-                check_above: self.truth(),
-                held: self.place(),
-            },
-            1 => Reply::Holds {
-                place: self.timestamp(),
-            },
-            2 => Reply::Refused(self.error()),
-            3 => Reply::Committed { cts: self.timestamp() },
-            4 => Reply::Forgotten,
-            5 => Reply::Done,
-            6 => Reply::Inquire,
-            7 => Reply::Waits,
-            _ => Reply::Answer {
-                number: self.small(),
-                answer: self.answers(),
-                notes: Notes {
-                    writes: self.truth(),
-                    moved: self.truth(),
-                    behind: self.truth(),
-                    through: self.truth(),
-                },
-            },
-        }
-    }
-
     fn stage_message(&mut self) -> StageMessage {
         let (life, number) = (self.number(), self.number());
         let count = self.small() as u16;
@@ -599,9 +573,10 @@ impl Choices<'_> {
             tick: self.timestamp(),
             coordinator: NodeId(self.small()),
         };
-        let body = match self.of(5) {
+        let body = match self.of(6) {
             0 | 1 => Body::Request(self.request()),
             2 | 3 => Body::Reply(self.reply()),
+            4 => Body::Waiting(self.waiting()),
             _ => Body::Passed(self.passed()),
         };
         Message { transaction, body }

@@ -1,6 +1,5 @@
 //! The formula database: the tables' items, the live transactions and the counter that orders them.
 
-use crate::ages::Patience;
 use crate::api::{BeginOptions, Change, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
 use crate::contention::{Contention, Place};
 use crate::definition::EndedDefinition;
@@ -56,10 +55,10 @@ pub struct FormulaDatabase {
     pub(crate) scratch: crate::commit::Scratch,
     /// Prepared branches of transactions over several partitions whose outcome is not known yet.
     pub(crate) branches: BTreeMap<GlobalId, TransactionId>,
-    /// One partition of a grid: transactions begin at the grid's ticks, and waits go by age.
+    /// One partition of a grid: transactions begin at the grid's ticks, and may be over several.
     pub(crate) in_grid: bool,
-    /// How waits go by age.
-    pub(crate) patience: Patience,
+    /// Who, over several partitions, has come to wait since their coordinators were told, and whether anew (rule Q-5).
+    pub(crate) spread_waits: BTreeMap<TransactionId, bool>,
     /// Until when transactions began that may know a table as it was before its definition changed.
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
     /// Tables that are read under other names since, or with other columns.
@@ -110,7 +109,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: BTreeMap::new(),
             in_grid: false,
-            patience: Patience::default(),
+            spread_waits: BTreeMap::new(),
             definitions_changed: BTreeMap::new(),
             redefined: Redefinitions::default(),
             replaced: BTreeMap::new(),
@@ -439,8 +438,10 @@ impl FormulaDatabase {
             }
             next = self.transactions.get(id).and_then(|t| t.waiting_for);
         }
+        let mut is_new = true;
         if self.in_grid {
-            self.wait_by_age(transaction, owner, reason)?;
+            self.refuse_wait_of_prepared(transaction, owner)?;
+            is_new = !self.stood_behind(transaction, owner, (&place, reason));
         }
         if let Some(owner) = self.transactions.get_mut(owner) {
             owner.waiters.push(transaction);
@@ -448,6 +449,9 @@ impl FormulaDatabase {
         if let Some(t) = self.transactions.get_mut(transaction) {
             t.waiting_for = Some(owner);
             t.waits_at = Some((place.clone(), reason));
+        }
+        if self.in_grid {
+            self.note_spread_wait(transaction, is_new);
         }
         self.statistics.waited(reason);
         self.contention.waited(place, reason);

@@ -13,10 +13,10 @@
 //! Start with [`FormulaDatabase`].
 
 mod admission;
-mod ages;
 mod api;
 mod branch;
 mod chunks;
+mod circles;
 mod commit;
 mod contention;
 mod database;

@@ -31,9 +31,9 @@ impl FormulaDatabase {
         std::mem::take(&mut self.woken_branches)
     }
 
-    /// Whether a participant has something to do that it was not asked for: a branch was woken or doomed.
+    /// Whether a participant has something to do that it was not asked for: a branch was woken or doomed, or has come to wait.
     pub fn has_news_of_branches(&self) -> bool {
-        !self.woken_branches.is_empty() || !self.doomed_branches.is_empty()
+        !self.woken_branches.is_empty() || !self.doomed_branches.is_empty() || self.has_spread_waits()
     }
 
     /// Branches that were doomed since the last call: their participant rolls them back.
@@ -63,17 +63,16 @@ impl FormulaDatabase {
         })
     }
 
-    /// A session's transaction becomes a branch; false if it has ended, must be rolled back, is one already, did not begin at the tick,
-    /// or stands in the way of an older branch: that waits for it as one that is here alone (rule Q-5).
+    /// A session's transaction becomes a branch; false if it has ended, must be rolled back, is one already, or did not begin at the
+    /// tick.
     pub(crate) fn adopt(&mut self, transaction: TransactionId, tick: Timestamp) -> bool {
-        if !self.may_spread(transaction) {
-            return false;
-        }
         let own = |t: &&mut Transaction| t.begun == tick && t.doomed.is_none() && !t.is_branch && !t.is_adopted;
         match self.transactions.get_mut(transaction).filter(own) {
             Some(t) => t.is_adopted = true,
             None => return false,
         }
+        // Rule Q-5: who waits for it waited for one that was here alone.
+        self.note_waits_behind(transaction);
         true
     }
 
@@ -89,6 +88,10 @@ impl FormulaDatabase {
         let Some(begun) = self.transactions.get(transaction).map(|t| t.begun) else {
             return;
         };
+        if self.waits_for(transaction).is_some() {
+            self.stop_waiting(transaction);
+            self.tell_owner(transaction);
+        }
         let own = self.closed.iter().filter(|(_, owner)| **owner == transaction);
         let closed: Vec<TableId> = own.map(|(table, _)| *table).collect();
         self.rollback(transaction);

@@ -144,7 +144,7 @@ impl FormulaDatabase {
             scratch: crate::commit::Scratch::default(),
             branches: self.branches.clone(),
             in_grid: self.in_grid,
-            patience: self.patience.clone(),
+            spread_waits: self.spread_waits.clone(),
             definitions_changed: self.definitions_changed.clone(),
             redefined: self.redefined.clone(),
             replaced: self.replaced.clone(),

@@ -9,14 +9,12 @@ pub enum AbortReason {
     ReadChanged,
     /// A range that it had read has other rows there.
     RangeChanged,
-    /// It would have waited in a circle.
+    /// It would have waited in a circle, or stood in a long line of waits over several nodes.
     Deadlock,
     /// It had read through the formulas of a transaction that was rolled back.
     Cascade,
     /// A formula could not be evaluated at its place.
     FormulaFailed,
-    /// An older transaction of the grid needed what it held (waits go from the younger to the older only).
-    Wounded,
     /// Its change could have broken the limits of a column together with blind additions that were let through.
     Escrow,
     /// It waited for a transaction of the grid of which only a node that cannot be reached knows how it has ended.
@@ -25,7 +23,7 @@ pub enum AbortReason {
 
 impl AbortReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 8;
+    pub const COUNT: usize = 7;
 }
 
 /// Counters since the start, for metrics and tests.

@@ -151,8 +151,8 @@ const ABORT_REASONS: [&str; 7] = [
     "deadlock",
     "cascade",
     "formula_failed",
-    "wounded",
     "escrow",
+    "in_doubt",
 ];
 
 /// Names of `WaitReason`, in its order.

@@ -82,10 +82,6 @@ const RETRY_US: i64 = 50_000;
 /// twice makes more to do.
 const SAY_AGAIN_ROUNDS: u32 = 3;
 
-/// For so many of these a transaction may be in the way of an older one without moving: a circle of waits over several nodes holds up those
-/// in it for 150 to 200 ms. (PostgreSQL looks for circles after a second.)
-const IN_THE_WAY_ROUNDS: u32 = 3;
-
 /// A node's place in its grid.
 #[derive(Clone, Debug)]
 pub struct GridSettings {

@@ -12,7 +12,7 @@ use super::outbox::{Along, HELD_MAX, Held};
 use super::sessions::SessionTicks;
 use super::telling::Tellings;
 use super::traced::Traces;
-use super::{ClientTold, GridMessage, GridSettings, IN_THE_WAY_ROUNDS, SAY_AGAIN_ROUNDS, node_of_key};
+use super::{ClientTold, GridMessage, GridSettings, SAY_AGAIN_ROUNDS, node_of_key};
 use crate::hosted;
 use crate::node::Shared;
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, Timestamp};
@@ -20,7 +20,7 @@ use rubato_grid::work::WorkContent;
 use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{
     Body, Coordinator, Heard, Message, Outgoing, Participant, Reply, Request, StageMessage, TickAsker, TickFor,
-    TickSource, TimestampStage,
+    TickSource, TimestampStage, Waiting,
 };
 use rubato_sql::databases::Databases;
 use rubato_sql::partition::Partition;
@@ -91,7 +91,6 @@ impl GridState {
         if let Some(participant) = &mut self.participant {
             participant.on_timer();
             participant.end_waits_in_doubt(&mut partition.database);
-            partition.database.end_long_waits();
         }
         self.clients.on_round(&mut self.told);
         self.sessions.on_round();
@@ -188,7 +187,7 @@ impl GridState {
         } = &mut *partition;
         match message {
             GridMessage::Transaction(message) => match (&message.body, &mut self.participant) {
-                (Body::Reply(_), _) => {
+                (Body::Reply(_) | Body::Waiting(Waiting::Behind(_) | Waiting::GiveWay), _) => {
                     let mut no_ticks = TickSource::default();
                     self.coordinator.on_message(from, message, &mut no_ticks, &mut **log);
                 }
@@ -204,11 +203,11 @@ impl GridState {
                 {
                     self.defer(from, message);
                 }
-                (Body::Request(_) | Body::Passed(_), Some(participant)) => {
+                (Body::Request(_) | Body::Passed(_) | Body::Waiting(Waiting::Ahead(_)), Some(participant)) => {
                     participant.on_message(database, from, message, &mut **log)
                 }
                 // It comes again, when the participant is born.
-                (Body::Request(_) | Body::Passed(_), None) => self.refused += 1,
+                (Body::Request(_) | Body::Passed(_) | Body::Waiting(Waiting::Ahead(_)), None) => self.refused += 1,
             },
             GridMessage::Stage(message @ (StageMessage::Wanted { .. } | StageMessage::LiveHere { .. })) => {
                 self.on_stage_message(from, message);
@@ -253,7 +252,6 @@ impl GridState {
                             let mut participant = Participant::new(self.settings.id, database, tick);
                             participant.route_by(node_of_key);
                             participant.say_again_every(SAY_AGAIN_ROUNDS);
-                            database.wait_for_younger(IN_THE_WAY_ROUNDS);
                             self.asker.say_again_every(SAY_AGAIN_ROUNDS);
                             self.calls.down().for_each(|node| participant.on_reach(node, false));
                             self.participant = Some(participant);
@@ -360,6 +358,7 @@ impl GridState {
                 false => self.send(to, message, durable_at),
             }
         }
+        partition.database.count_circles(self.coordinator.take_in_circles());
         let events = self.coordinator.poll_events();
         self.hold_for_decided(&events, partition);
         let events = self.far.on_events(events);

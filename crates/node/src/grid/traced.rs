@@ -87,6 +87,11 @@ impl Traces {
     }
 }
 
+/// Whether what was asked is not answered by this.
+fn goes_on(reply: &Reply) -> bool {
+    matches!(reply, Reply::Waits | Reply::Awaited | Reply::Inquire)
+}
+
 /// The time, as sessions read it.
 pub(super) fn now_us(shared: &Shared) -> i64 {
     (shared.settings.clock_us)() - EPOCH_2000_US
@@ -103,8 +108,8 @@ impl GridState {
         match &message.body {
             Body::Request(_) => self.traces.on_request(&message, context, now_us(shared)),
             Body::Reply(reply) => self.on_traced_reply(shared, from, (&message, reply), effort),
-            // What goes from participant to participant is not measured.
-            Body::Passed(_) => {}
+            // What goes from participant to participant, or along waits, is not measured.
+            Body::Passed(_) | Body::Waiting(_) => {}
         }
         GridMessage::Transaction(message)
     }
@@ -131,7 +136,7 @@ impl GridState {
         };
         call.messages += 1;
         call.bytes_received += bytes_of(message);
-        if matches!(reply, Reply::Waits | Reply::Inquire) {
+        if goes_on(reply) {
             return;
         }
         let Some(Asked { mut call, span }) = self.traces.asked.remove(&(session, from)) else {
@@ -162,8 +167,7 @@ impl GridState {
                 }
             }
             Body::Reply(reply) if !self.traces.here.is_empty() => {
-                let goes_on = matches!(reply, Reply::Waits | Reply::Inquire);
-                let measured = match goes_on {
+                let measured = match goes_on(reply) {
                     true => return self.traced_wait(message),
                     false => self.traces.here.remove(&message.transaction),
                 };

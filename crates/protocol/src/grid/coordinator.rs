@@ -1,5 +1,7 @@
 //! A node's coordinator: runs the transactions of its clients over the participants, and decides them.
 
+mod waiting;
+
 use super::message::{Answer, Body, Message, Operation, Outgoing, Reply, Request};
 use super::run::{Member, Phase, Run, SayAgain, Silence, answers};
 use super::ticks::TickSource;
@@ -63,6 +65,8 @@ pub struct Coordinator {
     runs: BTreeMap<GlobalId, Run>,
     refused: u64,
     commits: CommitCounts,
+    /// Transactions rolled back since they were in circles or long lines of waits, and that were not asked for yet.
+    in_circles: u64,
     say_again: SayAgain,
     outgoing: Vec<Outgoing>,
     events: Vec<ClientEvent>,
@@ -82,6 +86,7 @@ impl Coordinator {
             runs: BTreeMap::new(),
             refused: 0,
             commits: CommitCounts::default(),
+            in_circles: 0,
             say_again: SayAgain::default(),
             outgoing: Vec::new(),
             events: Vec::new(),
@@ -309,9 +314,13 @@ impl Coordinator {
     /// Takes in a message.
     pub fn on_message(&mut self, from: NodeId, message: Message, ticks: &mut TickSource, log: &mut dyn CommitLog) {
         let global = message.transaction;
-        let Body::Reply(reply) = message.body else {
-            self.refused += 1;
-            return;
+        let reply = match message.body {
+            Body::Reply(reply) => reply,
+            Body::Waiting(waiting) => return self.on_waiting(global, waiting),
+            Body::Request(_) | Body::Passed(_) => {
+                self.refused += 1;
+                return;
+            }
         };
         if global.coordinator != self.node {
             self.refused += 1;
@@ -319,6 +328,10 @@ impl Coordinator {
         }
         if reply == Reply::Inquire {
             self.on_inquiry(from, global);
+            return;
+        }
+        if let Reply::Waits | Reply::Awaited = reply {
+            self.on_wait(from, global, reply == Reply::Waits);
             return;
         }
         let Some(run) = self.runs.get_mut(&global) else {
@@ -333,9 +346,8 @@ impl Coordinator {
             return;
         };
         let member = &mut run.members[at];
-        member.silent_rounds = 0;
+        (member.silent_rounds, member.waiting_rounds) = (0, None);
         match reply {
-            Reply::Waits => return,
             Reply::Refused(error) => return self.on_refused(global, error),
             Reply::Forgotten if run.phase == Phase::Alone => {
                 self.end(global, Ending::Unknown, Lsn(0));
@@ -363,7 +375,8 @@ impl Coordinator {
                     // Rule P-10: what the session does behind this is asked for before the commit.
                     member.notes.behind |= member.is_adopted;
                     self.tell(global, Told::Answer(from, answer), Lsn(0));
-                    return;
+                    // Rule Q-5: others may stand behind what it has come to hold, while it waits elsewhere.
+                    return self.probe(global);
                 }
             }
             Reply::Prepared {
@@ -375,7 +388,7 @@ impl Coordinator {
                 (member.check_above, member.held) = (check_above, held);
             }
             Reply::Holds { .. } | Reply::Done => member.asked = None,
-            Reply::Inquire => {}
+            Reply::Inquire | Reply::Waits | Reply::Awaited => {}
         }
         self.go_on(global, ticks, log);
     }
@@ -394,6 +407,9 @@ impl Coordinator {
                 }
                 Some(Silence::Unknown) => self.end(global, Ending::Unknown, Lsn(0)),
                 None => {}
+            }
+            if self.runs.get_mut(&global).is_some_and(Run::on_waiting) {
+                self.probe(global);
             }
         }
     }
@@ -432,6 +448,8 @@ impl Coordinator {
                 sketch.stamp_or_none(member.held);
                 sketch.number(u64::from(member.comes_later));
                 sketch.number(u64::from(member.asked.is_some()));
+                sketch.number(u64::from(member.waiting_rounds.is_some()));
+                sketch.number(u64::from(member.is_awaited));
                 member.asked.iter().for_each(|asked| asked.sketch(sketch));
             }
             sketch.number(0);

@@ -1,6 +1,7 @@
 //! What coordinators and participants say to each other.
 
 use super::entries::EntriesRead;
+use super::probe::Waiting;
 use super::relay::{Passed, RelayJoin};
 use super::sieve::Sieve;
 use crate::api::{BlindUpdate, KeyRange};
@@ -26,6 +27,8 @@ pub enum Body {
     Reply(Reply),
     /// From a participant to another one of the transaction.
     Passed(Passed),
+    /// From a coordinator or a participant, along the waits between transactions.
+    Waiting(Waiting),
 }
 
 /// What a coordinator asks.
@@ -103,8 +106,11 @@ pub enum Reply {
     Done,
     /// What became of the transaction? The branch waits for it.
     Inquire,
-    /// The operation has come, and waits for somebody else's transaction, whose coordinator is there: this is no silence.
+    /// The branch has come to wait for another one; or the operation has come again, and waits for somebody else's transaction, whose
+    /// coordinator is there: this is no silence.
     Waits,
+    /// Another branch has come to wait for this one.
+    Awaited,
 }
 
 /// What the coordinator has to know about a branch for the commit.
@@ -383,6 +389,7 @@ impl Message {
                 sketch.number(2);
                 reply.sketch(sketch);
             }
+            Body::Waiting(waiting) => waiting.sketch(sketch),
             Body::Passed(passed) => {
                 sketch.number(3);
                 passed.sketch(sketch);
@@ -449,6 +456,7 @@ impl Reply {
             Reply::Done => sketch.number(7),
             Reply::Inquire => sketch.number(8),
             Reply::Waits => sketch.number(9),
+            Reply::Awaited => sketch.number(10),
         }
     }
 }

@@ -30,6 +30,7 @@ mod entry_row;
 mod message;
 mod operation;
 mod participant;
+mod probe;
 mod relay;
 mod run;
 mod sieve;
@@ -46,6 +47,7 @@ pub use message::{
 };
 pub use operation::laid_bytes;
 pub use participant::Participant;
+pub use probe::{PROBE_STEPS_MAX, Probe, Waiter, Waiting};
 pub use relay::{
     Passed, Pieces, RELAY_BYTES_MAX, RELAY_PARTNERS_MAX, RELAY_ROWS_MAX, RELAY_STEPS_MAX, RelayJoin, RelayPart,
     RelayStep, RelayWork, RouteOf,

@@ -1,9 +1,12 @@
 //! One partition's part in the transactions of the grid.
 
+mod late;
 mod relaying;
 mod several;
+mod waiting;
 
 use super::message::{Answer, Body, Message, Notes, Operation, Outgoing, Reply, Request};
+use super::probe::Waiting;
 use super::relay::{RelayWork, RouteOf};
 use super::run::{SILENT_ROUNDS_MAX, SayAgain};
 use crate::api::{CommitLog, Outcome, Savepoint, Stop};
@@ -46,6 +49,10 @@ struct Branch {
     silent_rounds: u32,
     /// Timers since it is open.
     rounds: u32,
+    /// Its coordinator was told that another one waits for it.
+    is_awaited: bool,
+    /// Its coordinator was told that it waits, since it has answered last.
+    waits: bool,
 }
 
 /// The state machine of one partition: holds the branches, and does what coordinators ask. The partition's rows are the caller's,
@@ -163,7 +170,10 @@ impl Participant {
                 self.on_passed(database, (from, global), passed, log);
                 return self.go_on(database, log);
             }
-            Body::Reply(_) => {
+            Body::Waiting(Waiting::Ahead(probe)) if from == global.coordinator => {
+                return self.on_probe(database, global, probe);
+            }
+            Body::Reply(_) | Body::Waiting(_) => {
                 self.refused += 1;
                 return;
             }
@@ -219,8 +229,12 @@ impl Participant {
         }
         let due = |branch: &&Branch| self.say_again.is_due(branch.rounds);
         let open = self.branches.iter().filter(|(_, branch)| due(branch));
-        for global in open.map(|(global, _)| *global).collect::<Vec<_>>() {
+        let open = open.map(|(global, branch)| (*global, branch.is_awaited));
+        for (global, is_awaited) in open.collect::<Vec<_>>() {
             self.reply(global, Reply::Inquire, Lsn(0));
+            if is_awaited {
+                self.reply(global, Reply::Awaited, Lsn(0));
+            }
         }
     }
 
@@ -270,6 +284,8 @@ impl Participant {
             sketch.number(u64::from(branch.waiting.is_some()));
             branch.waiting.iter().for_each(|request| request.sketch(sketch));
             sketch.number(u64::from(branch.relaying.is_some()));
+            sketch.number(u64::from(branch.is_awaited));
+            sketch.number(u64::from(branch.waits));
             sketch.number(u64::from(branch.prepared.is_some()));
             if let Some((reply, lsn)) = &branch.prepared {
                 reply.sketch(sketch);
@@ -419,40 +435,10 @@ impl Participant {
             prepared: None,
             silent_rounds: 0,
             rounds: 0,
+            is_awaited: false,
+            waits: false,
         };
         self.branches.insert(global, branch);
-    }
-
-    /// A branch that has ended is asked again: the answer is said again if the coordinator may not have it.
-    fn on_late(&mut self, global: GlobalId, request: Request, ended: Ended) {
-        self.refused += 1;
-        match (ended, request) {
-            (Ended::GivenUp(error), request) if !matches!(request, Request::Decide(_)) => {
-                self.reply(global, Reply::Refused(error), Lsn(0));
-            }
-            (Ended::Committed(cts, durable_at), Request::CommitAlone { .. }) => {
-                self.reply(global, Reply::Committed { cts }, durable_at);
-            }
-            (Ended::Committed(_, durable_at), Request::Decide(Some(_))) => {
-                self.reply(global, Reply::Done, durable_at);
-            }
-            // One that is prepared is never given up: this one had nothing to commit. What it had read was found to hold, and then a check
-            // that came late, or again, was refused. Its coordinator repeats the decision until it hears an answer.
-            (Ended::GivenUp(_), Request::Decide(Some(_))) => self.reply(global, Reply::Done, Lsn(0)),
-            _ => {}
-        }
-    }
-
-    fn on_unknown(&mut self, database: &FormulaDatabase, global: GlobalId, request: &Request) {
-        self.refused += 1;
-        match request {
-            // A prepared branch is never forgotten before it is decided: so this one has been, somewhere in the log so far.
-            Request::Decide(Some(_)) => self.reply(global, Reply::Done, database.log_position()),
-            // Not a refusal: the request may be an old one that was repeated, and the branch may have committed alone since.
-            _ if global.tick < self.birth => self.reply(global, Reply::Forgotten, Lsn(0)),
-            // What overtook the operation that begins the branch comes again.
-            _ => {}
-        }
     }
 
     /// Does what was asked, or keeps it until whom it waits for has ended.
@@ -610,6 +596,7 @@ impl Participant {
         if let Some(branch) = self.branches.get_mut(&global) {
             branch.done = number + count;
             branch.last = Some(reply.clone());
+            branch.waits = false;
         }
         self.reply(global, reply, Lsn(0));
     }
@@ -635,8 +622,8 @@ impl Participant {
         self.ended.insert(global, ended);
     }
 
-    /// Rolls back those that an older one needs out of its way, those of sessions too, and goes on with the branches whose wait is
-    /// over. Called when sessions have worked on the rows ([`FormulaDatabase::has_news_of_branches`]); the sessions that are woken by
+    /// Rolls back those that must be, those of sessions too, goes on with the branches whose wait is over, and tells of those that have
+    /// come to wait. Called when sessions have worked on the rows ([`FormulaDatabase::has_news_of_branches`]); the sessions that are woken by
     /// this are in [`FormulaDatabase::take_woken`].
     pub fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
         let unheard = self.branches.iter();
@@ -652,6 +639,7 @@ impl Participant {
             if database.has_ended_definitions() {
                 return;
             }
+            self.tell_waits(database);
             let doomed = database.take_doomed_branches();
             let woken = database.take_woken_branches();
             if doomed.is_empty() && woken.is_empty() {

@@ -1,6 +1,7 @@
 //! One transaction of a coordinator: where it stands, and what was asked of its participants.
 
 use super::message::{Notes, Operation, Reply, Request};
+use super::probe;
 use crate::rules::{Rule, is_kept};
 use rubato_base::{GlobalId, Lsn, NodeId, Timestamp};
 
@@ -53,6 +54,10 @@ pub(super) struct Member {
     pub(super) asked: Option<Request>,
     /// Timers since that was asked.
     pub(super) silent_rounds: u32,
+    /// Timers since its branch has come to wait for another one, if it does.
+    pub(super) waiting_rounds: Option<u32>,
+    /// Another one waits for it, or did.
+    pub(super) is_awaited: bool,
 }
 
 impl Member {
@@ -68,6 +73,8 @@ impl Member {
             comes_later: false,
             asked: None,
             silent_rounds: 0,
+            waiting_rounds: None,
+            is_awaited: false,
         }
     }
 
@@ -151,6 +158,30 @@ impl Run {
             Phase::Alone => Silence::Unknown,
             _ => Silence::Undecided,
         }
+    }
+
+    /// Rule Q-5: a timer more for those that wait; whether it is time for a probe again.
+    pub(super) fn on_waiting(&mut self) -> bool {
+        let waiting = self
+            .members
+            .iter_mut()
+            .filter_map(|member| member.waiting_rounds.as_mut());
+        let rounds = waiting.map(|rounds| {
+            *rounds = rounds.saturating_add(1);
+            *rounds
+        });
+        rounds.fold(false, |is_due, rounds| is_due | probe::is_due(rounds))
+    }
+
+    /// Where the transaction waits.
+    pub(super) fn waits_at(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let waiting = self.members.iter().filter(|member| member.waiting_rounds.is_some());
+        waiting.map(|member| member.node)
+    }
+
+    /// Whether it waits, and is waited for: only then it may be in a circle.
+    pub(super) fn may_be_in_a_circle(&self) -> bool {
+        self.members.iter().any(|member| member.is_awaited) && self.waits_at().next().is_some()
     }
 
     /// Whether somebody has not answered yet.
@@ -260,7 +291,6 @@ pub(super) fn answers(reply: &Reply, asked: Option<&Request>) -> bool {
     match (reply, asked) {
         (Reply::Refused(_), _) => true,
         (Reply::Answer { number, .. }, Some(Request::Operate { number: awaited, .. })) => number == awaited,
-        (Reply::Waits, Some(Request::Operate { .. })) => true,
         (Reply::Prepared { .. }, Some(Request::Prepare { .. })) => true,
         (Reply::Holds { place }, Some(Request::Check { place: awaited, .. })) => place == awaited,
         (Reply::Committed { .. }, Some(Request::CommitAlone { .. })) => true,

@@ -1,5 +1,6 @@
 //! The parts of a grid by themselves: messages that do not belong, and the rules of places.
 
+mod circles;
 mod laying;
 mod messages;
 mod places;

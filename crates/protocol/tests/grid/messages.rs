@@ -500,7 +500,7 @@ fn an_operation_that_waits_for_somebody_who_will_end_is_no_silence() {
     };
     site.send(elsewhere, request(holder, lock(0)));
     let waiter = global(7);
-    assert_eq!(site.ask(waiter, lock(0)), [], "it waits");
+    site.ask_in_vain(waiter, lock(0));
     assert_eq!(site.refuse(HOME, request(waiter, lock(0))), [Reply::Waits]);
     site.0.on_reach(elsewhere, false);
     assert_eq!(

@@ -3,7 +3,8 @@
 use crate::site::*;
 use rubato_base::{ColumnSet, GlobalId, NodeId, SessionId, TransactionId};
 use rubato_protocol::grid::{
-    Answer, Body, Coordinator, Ending, Notes, Operation, Participant, Reply, Request, TickSource, Told,
+    Answer, Body, Coordinator, Ending, Message, Notes, Operation, Participant, Reply, Request, TickSource, Told,
+    Waiting,
 };
 use rubato_protocol::{BeginOptions, BlindUpdate, OnBusy, OrderedRead, Stop};
 
@@ -35,12 +36,7 @@ impl Site {
     fn go_on(&mut self) -> Vec<Reply> {
         let Site(participant, log, database) = self;
         Participant::go_on(participant, database, log);
-        let bodies = self.0.poll_outgoing().into_iter().map(|outgoing| outgoing.message.body);
-        let reply = |body| match body {
-            Body::Reply(reply) => reply,
-            other => panic!("a participant said {other:?}"),
-        };
-        bodies.map(reply).collect()
+        self.said()
     }
 }
 
@@ -72,13 +68,14 @@ fn a_wake_goes_to_whoever_owns_the_transaction() {
 }
 
 #[test]
-fn a_session_in_the_way_of_an_older_transaction_loses_its_own_and_is_told_why() {
+fn a_session_whose_transaction_gives_way_loses_it_and_is_told_why() {
     let mut site = Site::new();
     let session = site.begin(5);
     site.lock(session, 1).unwrap();
     assert!(site.0.adopt(&mut site.2, global(5), session));
-    // Its client is idle: the older one has the row nevertheless.
-    let told = site.ask(global(4), operate(0, lock(1)));
+    // Its client is idle: who waits for it has the row nevertheless.
+    site.ask_in_vain(global(4), operate(0, lock(1)));
+    let told = site.ask(global(5), Request::Decide(None));
     assert!(told.iter().any(locked), "{told:?}");
     assert_eq!(site.2.live_transactions(), 1);
     for _ in 0..2 {
@@ -87,7 +84,7 @@ fn a_session_in_the_way_of_an_older_transaction_loses_its_own_and_is_told_why() 
             panic!("{told:?}")
         };
         assert_eq!(error.code().as_str(), "40001");
-        assert!(error.message().contains("older transaction"), "{error}");
+        assert!(error.message().contains("rolled back on another node"), "{error}");
     }
     let committed = site.2.commit(session, None, &mut site.1).map(drop);
     assert!(matches!(committed, Err(Stop::Abort(_))), "{committed:?}");
@@ -125,54 +122,6 @@ fn who_stays_on_one_node_is_not_rolled_back_for_an_older_one() {
     site.lock(older, 2).unwrap();
     assert!(matches!(site.lock(older, 1), Err(Stop::Wait(_))));
     assert!(matches!(site.lock(younger, 2), Err(Stop::Abort(_))));
-}
-
-#[test]
-fn who_has_an_older_branch_behind_it_goes_to_no_other_node() {
-    let mut site = Site::new();
-    let (first, second) = (site.begin(5), site.begin(6));
-    site.lock(second, 1).unwrap();
-    site.lock(first, 2).unwrap();
-    // The branch waits for the first session, and that for the second.
-    assert!(matches!(site.lock(first, 1), Err(Stop::Wait(_))));
-    assert_eq!(site.ask(global(4), operate(0, lock(2))), [], "it waits");
-    assert!(!site.0.adopt(&mut site.2, global(6), second));
-    // Younger ones may wait for it elsewhere.
-    let mut site = Site::new();
-    let session = site.begin(5);
-    site.lock(session, 1).unwrap();
-    assert_eq!(site.ask(global(6), operate(0, lock(1))), [], "it waits");
-    assert!(site.0.adopt(&mut site.2, global(5), session));
-}
-
-#[test]
-fn no_older_branch_waits_through_others_for_a_younger_one() {
-    // The last wait to come is the session's, for the younger branch.
-    let mut site = Site::new();
-    let session = site.begin(5);
-    site.lock(session, 1).unwrap();
-    assert!(site.ask(global(6), operate(0, lock(2))).iter().all(locked));
-    assert_eq!(site.ask(global(4), operate(0, lock(1))), [], "it waits for the session");
-    assert!(matches!(site.lock(session, 2), Err(Stop::Wait(_))));
-    let told = site.go_on();
-    assert!(matches!(&told[..], [Reply::Refused(_)]), "{told:?}");
-    assert!(matches!(site.lock(session, 2), Ok(OrderedRead::Row(Some(_)))));
-    // Or the older branch's.
-    let mut site = Site::new();
-    let session = site.begin(5);
-    site.lock(session, 1).unwrap();
-    assert!(site.ask(global(6), operate(0, lock(2))).iter().all(locked));
-    assert!(matches!(site.lock(session, 2), Err(Stop::Wait(_))));
-    let told = site.ask(global(4), operate(0, lock(1)));
-    assert!(matches!(&told[..], [Reply::Refused(_)]), "{told:?}");
-    // An older one is waited for.
-    let mut site = Site::new();
-    let session = site.begin(5);
-    site.lock(session, 1).unwrap();
-    assert!(site.ask(global(3), operate(0, lock(2))).iter().all(locked));
-    assert_eq!(site.ask(global(4), operate(0, lock(1))), []);
-    assert!(matches!(site.lock(session, 2), Err(Stop::Wait(_))));
-    assert_eq!(site.go_on(), []);
 }
 
 /// A coordinator, the node that it runs on with a session's transaction there, and another participant.
@@ -214,8 +163,10 @@ impl Home {
                 return elsewhere;
             }
             for said in outgoing {
-                let Body::Request(asked) = said.message.body.clone() else {
-                    panic!("{said:?}")
+                let asked = match said.message.body.clone() {
+                    Body::Request(asked) => asked,
+                    Body::Waiting(_) => continue,
+                    other => panic!("{other:?}"),
                 };
                 if said.to != HERE {
                     elsewhere.push(asked);
@@ -325,14 +276,20 @@ impl Home {
 
 #[test]
 fn who_hears_first_that_an_adopted_transaction_cannot_go_on_takes_the_others_along() {
-    // Somebody older needs what it holds here.
+    // It waits on its own node, and has to give way (rule Q-5).
     let mut home = Home::new();
     home.go_over();
-    home.here.lock(home.session, 2).unwrap();
-    let told = home.here.ask(global(4), operate(0, lock(2)));
-    let refused = told.iter().find(|reply| matches!(reply, Reply::Refused(_))).cloned();
-    home.hear(HERE, refused.expect("the coordinator is told"));
+    assert!(home.here.ask(global(4), operate(0, lock(2))).iter().any(locked));
+    assert!(matches!(home.here.lock(home.session, 2), Err(Stop::Wait(_))));
+    assert_eq!(home.here.go_on(), [Reply::Waits, Reply::Awaited]);
+    home.hear(HERE, Reply::Waits);
+    let give_way = Message {
+        transaction: home.global,
+        body: Body::Waiting(Waiting::GiveWay),
+    };
+    (home.coordinator).on_message(THERE, give_way, &mut home.ticks, &mut home.here.1);
     assert!(home.exchange().contains(&Request::Decide(None)));
+    assert_eq!(home.here.2.take_woken(), [(home.session, SESSION)]);
     let told = home.here.lock(home.session, 1).map(drop);
     assert!(matches!(told, Err(Stop::Abort(_))), "the session is told too: {told:?}");
     home.here.2.rollback(home.session);
@@ -393,126 +350,4 @@ fn an_adopted_transaction_waits_for_its_session_or_for_its_coordinator() {
     else {
         panic!("{asked:?}")
     };
-}
-
-/// A site on which the younger are left in the way of who waits for schema changes for three rounds, and whose clock is told with
-/// [`Site::rounds`].
-fn patient() -> Site {
-    let mut site = Site::new();
-    site.2.wait_for_younger(3);
-    site
-}
-
-impl Site {
-    /// So many rounds of the clock; what the participant says in them.
-    fn rounds(&mut self, count: usize) -> Vec<Reply> {
-        let mut said = Vec::new();
-        for _ in 0..count {
-            self.2.end_long_waits();
-            said.extend(self.go_on());
-        }
-        said
-    }
-
-    /// A session's transaction over several nodes that began at tick `n`, and has the table to itself.
-    fn begin_closing(&mut self, n: u64) -> TransactionId {
-        let session = self.begin(n);
-        self.2.close_tables(session, &[TABLE]).unwrap();
-        assert!(self.0.adopt(&mut self.2, global(n), session));
-        session
-    }
-
-    /// Whether the session has lost its transaction to an older one.
-    fn has_lost(&mut self, session: TransactionId) -> bool {
-        match self.lock(session, 2).map(drop) {
-            Ok(()) => false,
-            Err(Stop::Abort(error)) => error.message().contains("older transaction"),
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[test]
-fn who_changes_definitions_in_the_way_of_an_older_one_has_time_to_end() {
-    // It ends by itself, and nobody is rolled back.
-    let mut site = patient();
-    let younger = site.begin_closing(5);
-    let older = site.begin(4);
-    assert!(site.0.adopt(&mut site.2, global(4), older));
-    assert!(matches!(site.2.close_tables(older, &[TABLE]), Err(Stop::Wait(_))));
-    assert_eq!(site.rounds(3), []);
-    site.2.rollback(younger);
-    assert_eq!(site.2.take_woken(), [(older, SESSION)]);
-    site.2.close_tables(older, &[TABLE]).unwrap();
-    // The next one in the way has its own time.
-    let oldest = site.begin(3);
-    assert!(site.0.adopt(&mut site.2, global(3), oldest));
-    assert!(matches!(site.2.close_tables(oldest, &[TABLE]), Err(Stop::Wait(_))));
-    site.rounds(3);
-    assert_eq!(site.2.take_woken(), []);
-    // In a circle over another partition it does not move, and goes.
-    site.rounds(1);
-    assert!(site.has_lost(older));
-    site.2.rollback(older);
-    assert!(site.2.close_tables(oldest, &[TABLE]).is_ok());
-    site.rounds(50);
-    assert!(!site.has_lost(oldest), "nobody is in the way of anybody");
-}
-
-#[test]
-fn who_goes_on_stays_in_the_way_and_who_is_older_too() {
-    let mut site = patient();
-    let younger = site.begin_closing(5);
-    let older = site.begin(4);
-    assert!(site.0.adopt(&mut site.2, global(4), older));
-    assert!(matches!(site.2.close_tables(older, &[TABLE]), Err(Stop::Wait(_))));
-    for x in [1, 2, 3] {
-        site.rounds(3);
-        assert!(site.lock(younger, x).is_ok(), "it does something");
-    }
-    site.rounds(4);
-    assert!(site.has_lost(younger));
-    // The younger waits for the older as long as that takes.
-    let mut site = patient();
-    let older = site.begin_closing(4);
-    let younger = site.begin(5);
-    assert!(site.0.adopt(&mut site.2, global(5), younger));
-    assert!(matches!(site.2.close_tables(younger, &[TABLE]), Err(Stop::Wait(_))));
-    site.rounds(50);
-    assert!(!site.has_lost(older));
-}
-
-#[test]
-fn who_waits_in_a_queue_that_moves_is_not_rolled_back() {
-    // The oldest stands behind a younger one, which stands behind sessions that end one after the other.
-    let mut site = patient();
-    let ahead: Vec<TransactionId> = (0..8).map(|_| site.begin(9)).collect();
-    let (younger, oldest) = (site.begin(6), site.begin(4));
-    for (session, n) in [(younger, 6), (oldest, 4)] {
-        assert!(site.0.adopt(&mut site.2, global(n), session));
-    }
-    assert!(site.2.close_tables(ahead[0], &[TABLE]).is_ok());
-    for session in ahead {
-        site.2.close_tables(session, &[TABLE]).unwrap();
-        assert!(matches!(site.2.wait_for(younger, session, TABLE), Err(Stop::Wait(_))));
-        let waits = site.2.wait_for(oldest, younger, TABLE);
-        assert!(matches!(waits, Err(Stop::Wait(_))));
-        site.rounds(20);
-        assert!(site.2.doom_of(younger).is_none(), "less than eight times three rounds");
-        site.2.commit(session, None, &mut site.1).unwrap();
-        site.2.rollback(session);
-    }
-    site.rounds(4);
-    assert!(site.has_lost(younger), "it is in the way itself from here on");
-}
-
-/// Where rows are waited for, the younger gives way at once.
-#[test]
-fn who_locks_rows_in_the_way_of_an_older_one_has_no_time() {
-    let mut site = patient();
-    let session = site.begin(5);
-    site.lock(session, 1).unwrap();
-    assert!(site.0.adopt(&mut site.2, global(5), session));
-    assert!(site.ask(global(4), operate(0, lock(1))).iter().any(locked));
-    assert!(site.has_lost(session));
 }

@@ -119,36 +119,51 @@ pub(crate) struct Site(
     pub(crate) FormulaDatabase,
 );
 
+/// A partition with the rows 1 and 2.
+pub(crate) fn rows(policies: Policies) -> FormulaDatabase {
+    let mut database = FormulaDatabase::new(Box::new(NoRows), policies, Timestamp::ZERO);
+    database.create_table(TABLE);
+    for x in [1, 2] {
+        let row = Row::from_values(&[Value::Int8(100)]);
+        database
+            .replay(Timestamp(1), TABLE, &key(x), Change::Insert(row))
+            .unwrap();
+    }
+    database
+}
+
 impl Site {
     pub(crate) fn new() -> Site {
         Site::with(Policies::default())
     }
 
     pub(crate) fn with(policies: Policies) -> Site {
-        let mut database = FormulaDatabase::new(Box::new(NoRows), policies, Timestamp::ZERO);
-        database.create_table(TABLE);
-        for x in [1, 2] {
-            let row = Row::from_values(&[Value::Int8(100)]);
-            database
-                .replay(Timestamp(1), TABLE, &key(x), Change::Insert(row))
-                .unwrap();
-        }
+        let mut database = rows(policies);
         let participant = Participant::new(HERE, &mut database, tick(2));
         Site(participant, CountingLog::default(), database)
     }
 
     pub(crate) fn send(&mut self, from: NodeId, message: Message) -> Vec<Reply> {
         self.0.on_message(&mut self.2, from, message, &mut self.1);
-        let outgoing = self.0.poll_outgoing();
+        self.said()
+    }
+
+    /// What the participant has said.
+    pub(crate) fn said(&mut self) -> Vec<Reply> {
         let body = |outgoing: Outgoing| match outgoing.message.body {
             Body::Reply(reply) => reply,
             other => panic!("a participant said {other:?}"),
         };
-        outgoing.into_iter().map(body).collect()
+        self.0.poll_outgoing().into_iter().map(body).collect()
     }
 
     pub(crate) fn ask(&mut self, transaction: GlobalId, asked: Request) -> Vec<Reply> {
         self.send(HOME, request(transaction, asked))
+    }
+
+    /// It has to wait for another branch, and both coordinators are told.
+    pub(crate) fn ask_in_vain(&mut self, transaction: GlobalId, asked: Request) {
+        assert_eq!(self.ask(transaction, asked), [Reply::Waits, Reply::Awaited]);
     }
 
     pub(crate) fn state(&self) -> (Vec<u8>, u64) {

@@ -52,8 +52,8 @@ static VIEWS: &[OwnView] = &[
             ("aborts_deadlock", Int8),
             ("aborts_cascade", Int8),
             ("aborts_formula_failed", Int8),
-            ("aborts_wounded", Int8),
             ("aborts_escrow", Int8),
+            ("aborts_in_doubt", Int8),
         ],
         hot_items,
     ),
@@ -315,7 +315,11 @@ const ABORTS: [(AbortReason, &str, &str); AbortReason::COUNT] = [
         "range_changed",
         "a range that it had read has other rows there",
     ),
-    (AbortReason::Deadlock, "deadlock", "it would have waited in a circle"),
+    (
+        AbortReason::Deadlock,
+        "deadlock",
+        "it would have waited in a circle, or stood in a long line of waits over several nodes",
+    ),
     (
         AbortReason::Cascade,
         "cascade",
@@ -325,11 +329,6 @@ const ABORTS: [(AbortReason, &str, &str); AbortReason::COUNT] = [
         AbortReason::FormulaFailed,
         "formula_failed",
         "a formula of it could not be evaluated at its place",
-    ),
-    (
-        AbortReason::Wounded,
-        "wounded",
-        "an older transaction of the grid needed what it held",
     ),
     (
         AbortReason::Escrow,

@@ -1,10 +1,10 @@
 //! Sessions on the nodes of a grid.
 
-mod ages;
 mod anew;
 mod away;
 mod blocks;
 mod catalogs;
+mod circles;
 mod conflicts;
 mod copies;
 mod databases;

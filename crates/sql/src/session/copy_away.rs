@@ -83,7 +83,14 @@ impl Session {
             self.cancelled = Some(self.timeout_error(context.now_us));
         }
         if let Some(error) = self.cancelled.take() {
-            return Some(self.fail(error, partition, responder));
+            // The end of the data may be on its way, and the COPY may commit.
+            let error = match waits {
+                true => self.cancel_away(error, partition),
+                false => Some(error),
+            };
+            if let Some(error) = error {
+                return Some(self.fail(error, partition, responder));
+            }
         }
         if !waits {
             return self.hand_on_again(partition, responder);

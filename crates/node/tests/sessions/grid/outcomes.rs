@@ -242,6 +242,40 @@ fn cancel_after(rounds: usize, (begun, sent): (&str, &str), reason: CancelReason
     !was_told
 }
 
+/// The same of a COPY whose data has ended.
+fn cancel_copy_after(rounds: usize, reason: CancelReason) -> bool {
+    let mut sites = made();
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE lent (id int PRIMARY KEY) WITH (spread = false)",
+    );
+    assert_eq!(ask_at(1, &mut sites, "COPY lent FROM STDIN"), ["G"]);
+    sites[1].request([Request::CopyData("1\n2\n".into()), Request::CopyDone]);
+    speak(&mut sites, rounds);
+    let was_told = sites[1].idle.is_some();
+    sites[1].worker.cancel(SessionId(1), reason);
+    come_to_rest(&mut sites);
+    let told = sites[1].said();
+    let case = format!("after {rounds} rounds, {reason:?}: {told:?}");
+    let is_done = told.contains(&"C COPY 2".to_owned());
+    let rows = ask_at(0, &mut sites, "SELECT count(*) FROM lent");
+    assert_eq!(rows[1], if is_done { "D 2" } else { "D 0" }, "{case}");
+    let is_refused = told
+        .iter()
+        .any(|line| line.starts_with("E 57014") || line.contains("57P01"));
+    assert!(is_done || is_refused, "{case}");
+    !was_told
+}
+
+#[test]
+fn whose_copy_is_cancelled_while_it_ends_elsewhere_is_told_what_became_of_it() {
+    for reason in [CancelReason::ClientRequest, CancelReason::Shutdown] {
+        let rounds = (0..).take_while(|rounds| cancel_copy_after(*rounds, reason)).count();
+        assert!(rounds > 1, "{rounds}");
+    }
+}
+
 /// Promise 6: nobody is told of a cancel who has committed, and nobody of a commit who was cancelled.
 #[test]
 fn who_is_cancelled_while_it_commits_elsewhere_is_told_what_became_of_it() {

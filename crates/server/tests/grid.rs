@@ -242,6 +242,17 @@ fn who_does_not_belong_to_the_grid_is_refused_in_a_sentence() {
     eventually("two grids", || {
         grid.log_has(0, "two grids: the node that refuses is of")
     });
+    // A member that is to join the other grid.
+    std::fs::remove_dir_all(grid.data(1)).unwrap();
+    let joined = grid.start(1);
+    eventually("it is a member", || {
+        rows(&first, "SELECT state FROM rubato.nodes WHERE node = 2") == ["row up"]
+    });
+    drop(joined);
+    let at_stranger = format!("127.0.0.1:{}", grid.ports[2]);
+    let refused = grid.refused(1, "secret", &["--join", &at_stranger]);
+    assert!(refused.contains("start it without --join"), "{refused}");
+    drop(grid.start_with(1, &["--join", &at_first]));
     // A client of PostgreSQL that has come to the wrong port.
     let mut client = Wire::over(common::socket(at_first.parse().unwrap()));
     client.send(&common::startup_packet(&[("user", "ann")]));

@@ -32,6 +32,8 @@ pub enum Progress {
 /// Who is at the other end, and what both go on with.
 #[derive(Debug)]
 pub struct Greeted {
+    /// Its grid.
+    pub grid: GridId,
     /// Who it is.
     pub node: NodeId,
     /// Which of its starts it is.
@@ -143,6 +145,7 @@ impl End {
             Integrity::Checksums => Seal::checksum(),
         };
         Progress::Done(Box::new(Greeted {
+            grid: card.grid,
             node: card.node,
             life: card.life,
             version,

@@ -1,6 +1,6 @@
 //! What a data folder knows of the grid that its node belongs to: the file `grid.toml`.
 
-use super::join::apply;
+use super::join::{apply, grid_of};
 use rubato_base::NodeId;
 use rubato_grid::channel::{GridId, Secret};
 use rubato_grid::members::{Applicant, Member, Members};
@@ -96,6 +96,18 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
         return Err(format!(
             "the folder {} is that of the node that has begun a grid, which cannot join another: start it without --join",
             folder.display()
+        ));
+    }
+    // One that does not answer may be any: the node starts, and looks for the grid that it is of.
+    if let (Some(at), Some((node, members))) = (&wishes.join, own)
+        && let Some(other) = grid_of(at, &secret).filter(|grid| *grid != members.grid)
+    {
+        return Err(format!(
+            "the folder {} is that of node {} of the grid {}, and the node at {at} is of {other}: start it without --join, or join with an \
+             empty folder",
+            folder.display(),
+            node.0,
+            members.grid
         ));
     }
     let kept = own.and_then(|(node, members)| Some(members.members.get(node)?.address.clone()));

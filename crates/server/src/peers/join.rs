@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long one of the two may be silent.
 const SILENCE: Duration = Duration::from_secs(5);
+/// The same where the answer is not needed.
+const GLANCE: Duration = Duration::from_secs(1);
 /// Room for the one message that an applicant sends.
 const BYTES_MAX: usize = 1 << 20;
 
@@ -108,6 +110,14 @@ fn ask(at: &str, secret: &Secret, applicant: Applicant, address: &str) -> Result
         stream.write_all(&writer.take()).map_err(unreachable)?;
         bytes = more(&mut stream)?;
     }
+}
+
+/// Of which grid the node at an address is; `None` if that is not said at once.
+pub(super) fn grid_of(at: &str, secret: &Secret) -> Option<GridId> {
+    let target = at.to_socket_addrs().ok()?.next()?;
+    let mut stream = TcpStream::connect_timeout(&target, GLANCE).ok()?;
+    stream.set_read_timeout(Some(GLANCE)).ok()?;
+    greet(&mut stream, secret).ok().map(|greeted| greeted.grid)
 }
 
 /// The hello of a node that is of no grid yet.

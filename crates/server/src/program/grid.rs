@@ -274,7 +274,7 @@ impl Mover {
                 }
                 Err(wrong) => {
                     return Err(format!(
-                        "{database}: {schema}.{name}: {wrong}\nthe same command goes on when that is mended"
+                        "in the database {database}: {schema}.{name}: {wrong}\nthe same command goes on when that is mended"
                     ));
                 }
             }

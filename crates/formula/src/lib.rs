@@ -51,7 +51,7 @@ pub use context::{
 pub use evaluate::{Tuple, compare};
 pub use expr::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
 pub use functions::{
-    ARRAY_OF, ARRAY_OF_ARRAYS, ArgumentType, ELEMENT_AT, Function, FunctionEntry, Resolved, SLICE, Volatility,
+    ARRAY_OF, ARRAY_OF_ARRAYS, ArgumentType, ELEMENT_AT, Function, FunctionEntry, ROW_KEY, Resolved, SLICE, Volatility,
     WITH_ELEMENT, WITH_PART, all_functions, domain_violation, function_exists, like_prefix, quote_identifier,
     resolve_function, resolve_operator,
 };

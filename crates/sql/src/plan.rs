@@ -596,8 +596,19 @@ pub enum KeyPart {
     Any(Vec<Expr>),
     /// Each element of an array; NULL among them gives no row.
     Elements(Expr),
+    /// The column at this place of each row of a list; the parts of one row go together.
+    OfRow(RowList, usize),
     /// NULL.
     Null,
+}
+
+/// Rows by their keys ([`rubato_formula::ROW_KEY`]).
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowList {
+    /// An array of the keys.
+    pub keys: Expr,
+    /// What they are made of.
+    pub types: Arc<[DataType]>,
 }
 
 /// What is asked of a key column, in the order of the key.

@@ -3,7 +3,7 @@
 use super::FunctionEntry;
 use super::Implementation;
 use super::argument::entry;
-use rubato_base::{Error, Result, SqlState, Value};
+use rubato_base::{Error, Key, Result, SqlState, Value};
 use std::cmp::Ordering;
 
 /// The outermost of the arguments that are not NULL.
@@ -50,6 +50,10 @@ fn count_nulls(arguments: &[Value], are_null: bool) -> Value {
     Value::Int4(i32::try_from(count).unwrap_or(i32::MAX))
 }
 
+/// `(a, b) = (x, y)` by keys: what rows have in common that are equal column by column; NULL if a column is. The columns are of types that
+/// are compared as keys are, each side of the same.
+pub const ROW_KEY: &str = "ROW()";
+
 pub(super) static CONDITIONAL: &[FunctionEntry] = &[
     entry!("greatest" (Element) -> Element, Implementation::Many(|a| Ok(outermost(a, Ordering::Greater))))
         .lenient()
@@ -63,6 +67,7 @@ pub(super) static CONDITIONAL: &[FunctionEntry] = &[
     entry!("num_nonnulls" (Any) -> Int4, Implementation::Many(|a| Ok(count_nulls(a, false))))
         .lenient()
         .variadic(),
+    entry!(ROW_KEY (Any) -> Bytea, Implementation::Many(|a| Ok(Value::Bytea(Key::of(a).as_bytes().into())))).variadic(),
     entry!("nullif" (Element, Element) -> Element, Implementation::Binary(|a, b| {
         let equal = !a.is_null() && !b.is_null() && a.compare(b) == Some(Ordering::Equal);
         Ok(if equal { Value::Null } else { a.clone() })

@@ -14,7 +14,7 @@ mod bytes;
 mod catalog;
 mod clock;
 mod conditional;
-pub use conditional::domain_violation;
+pub use conditional::{ROW_KEY, domain_violation};
 mod datetime;
 mod digests;
 mod encoding;

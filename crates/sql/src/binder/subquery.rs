@@ -11,7 +11,7 @@ use crate::client::OutputColumn;
 use crate::plan::{JoinKind, PlanBody, Relation, Subqueries, Subquery, SubqueryKind};
 use crate::planner::{BoundQuery, BoundSelect, KnownParameters, Query, QueryRelation, SelectParts};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{ANSWER_BASE, Comparison, Expr, OUTER_BASE};
+use rubato_formula::{ANSWER_BASE, CastContext, Comparison, Expr, OUTER_BASE, ROW_KEY, comparison_type};
 use sqlparser::ast::{self, BinaryOperator, Spanned};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -546,15 +546,41 @@ impl ExpressionBinder<'_> {
             let expr = self.ask_exists(select, &asked);
             Ok(self.with_arguments(expr, arguments))
         };
-        let (is_equal, may_be_equal) = (probe(true)?, probe(false)?);
-        let known = Expr::Case {
-            branches: vec![
-                (is_equal, Expr::Literal(Value::Bool(true))),
-                (may_be_equal, Expr::Literal(Value::Null)),
-            ],
-            otherwise: Box::new(Expr::Literal(Value::Bool(false))),
-        };
+        if let Some(is_in) = self.row_in_keys(operands, query)? {
+            // Only where a column is NULL it has to be looked closer.
+            let may_be_equal = Expr::Case {
+                branches: vec![(Expr::IsNull(Box::new(is_in.clone())), probe(false)?)],
+                otherwise: Box::new(Expr::Literal(Value::Bool(false))),
+            };
+            return Ok(boolean(not_if(negated, true_or_unknown(is_in, may_be_equal))));
+        }
+        let known = true_or_unknown(probe(true)?, probe(false)?);
         Ok(boolean(not_if(negated, known)))
+    }
+
+    /// Whether a row's key is among those of a query's rows, which is asked once: NULL if there is a NULL in the row or in one of those, and no
+    /// other is equal. `None`: the query refers to what is around it, or the columns are not compared as keys are.
+    fn row_in_keys(&self, operands: &[Typed], query: &ast::Query) -> Result<Option<Expr>> {
+        let (select, columns, asked) = self.nested_query(query)?;
+        if !asked.references.is_empty() || operands.len() != columns.len() {
+            return Ok(None);
+        }
+        let (mut own, mut others) = (Vec::new(), Vec::new());
+        for (index, (operand, column)) in operands.iter().zip(&columns).enumerate() {
+            let compared = comparison_type(self.context.type_of(operand), column.data_type);
+            let Some(compared) = compared.filter(|compared| is_compared_by_key(*compared)) else {
+                return Ok(None);
+            };
+            let other = Typed::new(Expr::Column(index), column.data_type);
+            let coerced = |typed: Typed| self.context.coerce(typed, compared, CastContext::Implicit);
+            own.push(Typed::new(coerced(operand.clone())?, compared));
+            others.push(Typed::new(coerced(other)?, compared));
+        }
+        let (own, others) = (self.function_call(ROW_KEY, own)?, self.function_call(ROW_KEY, others)?);
+        let keys = over(select, &columns, Vec::new(), vec![others.expr]);
+        let (kind, array_type) = (SubqueryKind::Array(DataType::Bytea), array_of(DataType::Bytea)?);
+        let keys = Typed::new(self.context.ask(kind, keys, array_type, &asked), array_type);
+        Ok(Some(self.compare_elements(Comparison::Equal, own, keys, true)?.expr))
     }
 
     fn with_arguments(&self, expr: Expr, more: Vec<(Expr, usize)>) -> Expr {
@@ -570,6 +596,38 @@ impl ExpressionBinder<'_> {
         }
         Expr::Subquery { number, arguments }
     }
+}
+
+/// True if the first is; NULL if the other may be; else false.
+fn true_or_unknown(is_true: Expr, may_be: Expr) -> Expr {
+    Expr::Case {
+        branches: vec![
+            (is_true, Expr::Literal(Value::Bool(true))),
+            (may_be, Expr::Literal(Value::Null)),
+        ],
+        otherwise: Box::new(Expr::Literal(Value::Bool(false))),
+    }
+}
+
+/// Whether values of a type are equal if their keys are.
+fn is_compared_by_key(data_type: DataType) -> bool {
+    use DataType::{Bool, Bytea, Date, Int2, Int4, Int8, Numeric, Text, Time, Timestamp, TimestampTz, Uuid, Varchar};
+    let types = [
+        Bool,
+        Bytea,
+        Date,
+        Int2,
+        Int4,
+        Int8,
+        Numeric,
+        Text,
+        Time,
+        Timestamp,
+        TimestampTz,
+        Uuid,
+        Varchar,
+    ];
+    types.contains(&data_type)
 }
 
 /// 42601 unless a query gives as many columns as are compared with it.

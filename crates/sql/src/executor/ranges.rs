@@ -4,8 +4,8 @@ use super::bounds::{End, end};
 use super::keys::{in_range, key_types, push_key_value};
 use super::{ExecutionContext, Held, Limits};
 use crate::catalog::Table;
-use crate::plan::{Alternative, Bounds, KeyPart, RangeAccess, RangesAccess};
-use rubato_base::{ColumnType, DataType, Error, Key, KeyWriter, Result, Value};
+use crate::plan::{Alternative, Bounds, KeyPart, RangeAccess, RangesAccess, RowList};
+use rubato_base::{ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Result, Value};
 use rubato_formula::{EvalContext, Expr, Tuple, like_prefix};
 use rubato_protocol::KeyRange;
 use std::cmp::Ordering;
@@ -86,10 +86,51 @@ impl<T: Tuple + ?Sized> Outer<'_, T> {
         ranges: &mut Vec<KeyRange>,
         limits: &Limits,
     ) -> Result<()> {
+        let list = alternative.prefix.iter().find_map(|part| match part {
+            KeyPart::OfRow(rows, _) => Some(rows),
+            _ => None,
+        });
+        let Some(list) = list else {
+            return self.add_ranges_of((table, index), alternative, &[], ranges, limits);
+        };
+        for row in self.rows(list)? {
+            self.add_ranges_of((table, index), alternative, &row, ranges, limits)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a list. Those with a NULL are none.
+    fn rows(&self, list: &RowList) -> Result<Vec<Vec<Value>>> {
+        let Value::Array(keys) = self.value(&list.keys)? else {
+            return Ok(Vec::new());
+        };
+        let keys = keys.items.iter().filter_map(|key| match key {
+            Value::Bytea(key) => Some(&key[..]),
+            _ => None,
+        });
+        let row = |key: &[u8]| {
+            let mut reader = KeyReader::new(key);
+            list.types.iter().map(|data_type| reader.next(*data_type)).collect()
+        };
+        keys.map(row).collect()
+    }
+
+    /// The ranges that have the columns of this row, where it is asked for that.
+    fn add_ranges_of(
+        &self,
+        (table, index): (&Table, Option<usize>),
+        alternative: &Alternative,
+        row: &[Value],
+        ranges: &mut Vec<KeyRange>,
+        limits: &Limits,
+    ) -> Result<()> {
         let mut types = key_types(table, index);
         let mut prefixes = vec![Key::default()];
         for part in &alternative.prefix {
-            let values = self.values(part)?;
+            let values = match part {
+                KeyPart::OfRow(_, place) => row.get(*place).cloned().into_iter().collect(),
+                part => self.values(part)?,
+            };
             let count = ranges.len().saturating_add(prefixes.len().saturating_mul(values.len()));
             Held::default().add_bytes(count.saturating_mul(size_of::<KeyRange>()), limits)?;
             prefixes = extended(
@@ -122,6 +163,7 @@ impl<T: Tuple + ?Sized> Outer<'_, T> {
                 _ => Vec::new(),
             }),
             KeyPart::Null => Ok(vec![Value::Null]),
+            KeyPart::OfRow(..) => Err(Error::internal("a column of no row")),
         }
     }
 

@@ -407,6 +407,9 @@ fn alternative_text(
                 format!("{column} IN ({shown}{more})")
             }
             KeyPart::Elements(array) => format!("{column} = ANY ({})", show_expr(array, name)),
+            KeyPart::OfRow(rows, place) => {
+                format!("{column} = column {} of {}", place + 1, show_expr(&rows.keys, name))
+            }
             KeyPart::Null => format!("{column} IS NULL"),
         }
     };

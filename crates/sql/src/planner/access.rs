@@ -337,6 +337,7 @@ pub(crate) fn expressions<'a>(access: &'a Access, visit: &mut dyn FnMut(&'a Expr
                 for part in &alternative.prefix {
                     match part {
                         KeyPart::One(value) | KeyPart::Elements(value) => visit(value),
+                        KeyPart::OfRow(rows, _) => visit(&rows.keys),
                         KeyPart::Any(values) => values.iter().for_each(&mut *visit),
                         KeyPart::Null => {}
                     }
@@ -375,6 +376,7 @@ pub(super) fn expressions_mut(access: &mut Access, visit: &mut dyn FnMut(&mut Ex
                 for part in &mut alternative.prefix {
                     match part {
                         KeyPart::One(value) | KeyPart::Elements(value) => visit(value),
+                        KeyPart::OfRow(rows, _) => visit(&mut rows.keys),
                         KeyPart::Any(values) => values.iter_mut().for_each(&mut *visit),
                         KeyPart::Null => {}
                     }

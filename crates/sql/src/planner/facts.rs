@@ -3,9 +3,9 @@
 use super::pipeline::own_expression;
 use super::{ParameterTypes, Query, flatten};
 use crate::catalog::KeyExpression;
-use crate::plan::Relation;
+use crate::plan::{Relation, RowList};
 use rubato_base::{ColumnType, DataType, Value};
-use rubato_formula::{CastContext, Comparison, Expr, Volatility, cast_expr, like_prefix};
+use rubato_formula::{CastContext, Comparison, Expr, ROW_KEY, Volatility, cast_expr, like_prefix};
 
 /// What one term says about one column of a relation, with values over what is bound before it.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub(super) enum Says {
     Like(Expr, bool),
     /// One of the elements of an array, which are compared with the column as they are.
     Elements(Expr),
+    /// The column at this place of one of these rows.
+    OfRow(RowList, usize),
     /// Lower bound, and whether it is included.
     Low(Expr, bool),
     /// Upper bound, and whether it is included.
@@ -71,7 +73,8 @@ impl FactReader<'_> {
     pub fn facts<'t>(&self, terms: impl Iterator<Item = (usize, &'t Expr)>) -> Vec<Fact> {
         let mut facts = Vec::new();
         for (index, term) in terms {
-            facts.extend(self.of_term(term).into_iter().map(|fact| Fact {
+            let own = self.of_term(term).into_iter().chain(self.of_row(term));
+            facts.extend(own.map(|fact| Fact {
                 term: Some(index),
                 ..fact
             }));
@@ -127,6 +130,51 @@ impl FactReader<'_> {
             }
             _ => None,
         }
+    }
+
+    /// What `(a, b) IN (SELECT ...)` says of columns: each is that of one of the rows (see `binder/subquery.rs`).
+    fn of_row(&self, term: &Expr) -> Vec<Fact> {
+        let Expr::Case { branches, .. } = term else {
+            return Vec::new();
+        };
+        let Some((
+            Expr::CompareElements {
+                operand,
+                comparison: Comparison::Equal,
+                array,
+                all: false,
+            },
+            Expr::Literal(Value::Bool(true)),
+        )) = branches.first()
+        else {
+            return Vec::new();
+        };
+        let Expr::Call { function, arguments } = &**operand else {
+            return Vec::new();
+        };
+        let types = arguments
+            .iter()
+            .map(|argument| self.type_of(argument))
+            .collect::<Option<_>>();
+        let Some(types) = types.filter(|_| function.name() == ROW_KEY && matches!(**array, Expr::Parameter(_))) else {
+            return Vec::new();
+        };
+        let rows = RowList {
+            keys: (**array).clone(),
+            types,
+        };
+        let fact = |(place, argument): (usize, &Expr)| {
+            let column = self.own_column(argument)?;
+            let own = self.key_type(column).data_type;
+            let fits = own == rows.types[place] || (own.is_text() && rows.types[place].is_text());
+            fits.then(|| Fact {
+                column,
+                says: Says::OfRow(rows.clone(), place),
+                term: None,
+                exact: false,
+            })
+        };
+        arguments.iter().enumerate().filter_map(fact).collect()
     }
 
     fn elements(&self, operand: &Expr, array: &Expr) -> Option<Fact> {

@@ -3,7 +3,7 @@
 use super::access::{Candidate, EQUAL_SHARE, INDEX_FACTOR, RANGE_SHARE, TABLE_ROWS, elements_of, equal};
 use super::facts::{Branches, Fact, Says};
 use crate::catalog::{RowExpression, Table};
-use crate::plan::{Access, Alternative, Bounds, KeyPart, RangeAccess, RangesAccess};
+use crate::plan::{Access, Alternative, Bounds, KeyPart, RangeAccess, RangesAccess, RowList};
 use rubato_formula::Expr;
 
 /// Elements that an array is taken to have.
@@ -194,6 +194,7 @@ fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
     };
     let mut finds_null = false;
     let mut has_array = false;
+    let mut rows: Option<RowList> = None;
     for column in key {
         let (ranges_max, lists) = match has_array {
             true => (RANGES_PER_ELEMENT_MAX, own.ranges / ELEMENTS),
@@ -211,9 +212,19 @@ fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
         {
             has_array = true;
             (KeyPart::Elements(array.clone()), term, ELEMENTS)
+        } else if let Some((rows, place)) =
+            of_row(facts, *column, rows.as_ref()).filter(|_| rows.is_some() || !has_array)
+        {
+            // The columns of one row go together: the second one makes no more ranges.
+            let values = if has_array { 1 } else { ELEMENTS };
+            has_array = true;
+            (KeyPart::OfRow(rows, place), None, values)
         } else {
             break;
         };
+        if let KeyPart::OfRow(list, _) = &part {
+            rows = Some(list.clone());
+        }
         own.alternative.prefix.push(part);
         own.satisfied.extend(term);
         own.ranges *= values.max(1);
@@ -230,6 +241,15 @@ fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
         own.share *= share;
     }
     own
+}
+
+/// The list of rows, that which is `taken` if one is, of one of which the column is this one.
+fn of_row(facts: &[Fact], column: usize, taken: Option<&RowList>) -> Option<(RowList, usize)> {
+    let own = facts.iter().filter(|fact| fact.column == column);
+    own.into_iter().find_map(|fact| match &fact.says {
+        Says::OfRow(rows, place) if taken.is_none_or(|taken| taken == rows) => Some((rows.clone(), *place)),
+        _ => None,
+    })
 }
 
 /// What is asked of the first column without an equality, which terms that satisfies, and the share of rows within.

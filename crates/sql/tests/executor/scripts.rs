@@ -87,6 +87,7 @@ scripts!(
     schemas,
     schemas_combined,
     select,
+    row_lists,
     semi_joins,
     not_valid,
     sequence_caches,

@@ -67,7 +67,7 @@ pub(super) static CONDITIONAL: &[FunctionEntry] = &[
     entry!("num_nonnulls" (Any) -> Int4, Implementation::Many(|a| Ok(count_nulls(a, false))))
         .lenient()
         .variadic(),
-    entry!(ROW_KEY (Any) -> Bytea, Implementation::Many(|a| Ok(Value::Bytea(Key::of(a).as_bytes().into())))).variadic(),
+    entry!("ROW()" (Any) -> Bytea, Implementation::Many(|a| Ok(Value::Bytea(Key::of(a).as_bytes().into())))).variadic(),
     entry!("nullif" (Element, Element) -> Element, Implementation::Binary(|a, b| {
         let equal = !a.is_null() && !b.is_null() && a.compare(b) == Some(Ordering::Equal);
         Ok(if equal { Value::Null } else { a.clone() })

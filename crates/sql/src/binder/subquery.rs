@@ -547,14 +547,17 @@ impl ExpressionBinder<'_> {
             Ok(self.with_arguments(expr, arguments))
         };
         if let Some(is_in) = self.row_in_keys(operands, query)? {
-            // Only where a column is NULL it has to be looked closer.
-            let may_be_equal = Expr::Case {
-                branches: vec![(Expr::IsNull(Box::new(is_in.clone())), probe(false)?)],
-                otherwise: Box::new(Expr::Literal(Value::Bool(false))),
+            // Only where a column is NULL it has to be looked closer. In WHERE the first is a term by itself, which finds rows by keys.
+            let closer = Expr::Case {
+                branches: vec![(Expr::IsNull(Box::new(is_in.clone())), unknown_if(probe(false)?))],
+                otherwise: Box::new(Expr::Literal(Value::Bool(true))),
             };
-            return Ok(boolean(not_if(negated, true_or_unknown(is_in, may_be_equal))));
+            return Ok(boolean(not_if(negated, Expr::And(vec![is_in, closer]))));
         }
-        let known = true_or_unknown(probe(true)?, probe(false)?);
+        let known = Expr::Case {
+            branches: vec![(probe(true)?, Expr::Literal(Value::Bool(true)))],
+            otherwise: Box::new(unknown_if(probe(false)?)),
+        };
         Ok(boolean(not_if(negated, known)))
     }
 
@@ -598,13 +601,10 @@ impl ExpressionBinder<'_> {
     }
 }
 
-/// True if the first is; NULL if the other may be; else false.
-fn true_or_unknown(is_true: Expr, may_be: Expr) -> Expr {
+/// NULL if this is true, else false.
+fn unknown_if(may_be: Expr) -> Expr {
     Expr::Case {
-        branches: vec![
-            (is_true, Expr::Literal(Value::Bool(true))),
-            (may_be, Expr::Literal(Value::Null)),
-        ],
+        branches: vec![(may_be, Expr::Literal(Value::Null))],
         otherwise: Box::new(Expr::Literal(Value::Bool(false))),
     }
 }

@@ -134,18 +134,12 @@ impl FactReader<'_> {
 
     /// What `(a, b) IN (SELECT ...)` says of columns: each is that of one of the rows (see `binder/subquery.rs`).
     fn of_row(&self, term: &Expr) -> Vec<Fact> {
-        let Expr::Case { branches, .. } = term else {
-            return Vec::new();
-        };
-        let Some((
-            Expr::CompareElements {
-                operand,
-                comparison: Comparison::Equal,
-                array,
-                all: false,
-            },
-            Expr::Literal(Value::Bool(true)),
-        )) = branches.first()
+        let Expr::CompareElements {
+            operand,
+            comparison: Comparison::Equal,
+            array,
+            all: false,
+        } = term
         else {
             return Vec::new();
         };

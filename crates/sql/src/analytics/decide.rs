@@ -236,8 +236,10 @@ fn query_has_work(query: &QueryPlan) -> bool {
 /// About how many rows are read whole, besides those that are reached by a key.
 fn rows_looked_at(plan: &SelectPlan, context: &ExecutionContext<'_>) -> f64 {
     let mut rows = 0.0;
+    // For how many tuples queries within are asked, at least: that is rather too few where tables are joined.
+    let mut tuples = 1.0;
     for (number, step) in plan.steps.iter().enumerate() {
-        rows += match &step.relation {
+        let own = match &step.relation {
             Relation::Table(table) => match &step.access {
                 Access::Full { .. } => table_rows(table, context),
                 Access::Range(range) if range.prefix.is_empty() && number == 0 => 0.3 * table_rows(table, context),
@@ -249,9 +251,16 @@ fn rows_looked_at(plan: &SelectPlan, context: &ExecutionContext<'_>) -> f64 {
                 inner
             }
             Relation::Values(rows) => rows.len() as f64,
-            Relation::Computed(expressions) => expressions.iter().map(|expr| rows_asked(expr, context)).sum(),
+            Relation::Computed(expressions) => {
+                let asked = expressions.iter().map(|expr| rows_asked(expr, context));
+                tuples * asked.sum::<f64>()
+            }
             Relation::Functions(_) | Relation::System(_) | Relation::Working(..) | Relation::Lateral { .. } => 0.0,
         };
+        rows += own;
+        if !matches!(step.relation, Relation::Computed(_)) {
+            tuples = f64::max(tuples, own);
+        }
     }
     rows
 }

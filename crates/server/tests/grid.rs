@@ -268,6 +268,25 @@ fn who_does_not_belong_to_the_grid_is_refused_in_a_sentence() {
     assert!(said.contains("--grid-secret-file"), "{said}");
 }
 
+#[test]
+fn who_waits_for_a_grid_that_does_not_answer_can_be_stopped() {
+    let grid = Grid::new(2);
+    let at_nobody = format!("127.0.0.1:{}", grid.ports[0]);
+    let log = std::fs::File::create(grid.log(1)).unwrap();
+    let mut command = grid.command(1, "secret", &["--join", &at_nobody]);
+    let mut joining = command.stderr(log).spawn().unwrap();
+    eventually("it waits", || grid.log_has(1, "it is asked again"));
+    let told = Command::new("kill").args(["-TERM", &joining.id().to_string()]).status();
+    assert!(told.unwrap().success());
+    let mut ended = None;
+    eventually("it ends", || {
+        ended = joining.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert!(ended.is_some_and(|ended| !ended.success()));
+    assert!(grid.log_has(1, "stopped before it has joined the grid"));
+}
+
 /// Copies rows of these numbers into a table of one column.
 fn copy(node: &Node, table: &str, numbers: std::ops::Range<u32>) -> Vec<String> {
     let mut wire = Wire::connect(node.address);

@@ -72,9 +72,14 @@ struct FileMember {
 }
 
 /// The place of the node of a folder: the one that it has, a new grid, or what the grid gives that it joins. `None` for a node alone.
+/// The grid is waited for as long as nobody has it stopped.
 ///
 /// Errors: a sentence.
-pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Place>, String> {
+pub(crate) fn take_place(
+    folder: &Path,
+    wishes: GridWishes,
+    is_stopped: &mut dyn FnMut() -> bool,
+) -> Result<Option<Place>, String> {
     let known = read(folder)?;
     let wants = wishes.listen.is_some() || wishes.join.is_some();
     if known.is_none() && !wants {
@@ -144,7 +149,7 @@ pub(crate) fn take_place(folder: &Path, wishes: GridWishes) -> Result<Option<Pla
                 folder.display()
             ));
         }
-        (None, Some(at)) => apply(at, &secret, applicant, &address)?,
+        (None, Some(at)) => apply(at, &secret, (applicant, &address), is_stopped)?,
         (None, None) => (
             Members::FIRST,
             Members::begin(GridId(random()?), applicant, address.clone()),
@@ -333,6 +338,10 @@ fn sixteen(text: &str) -> Result<[u8; 16], String> {
 mod tests {
     use super::*;
 
+    fn place_of(folder: &Path, wishes: GridWishes) -> Result<Option<Place>, String> {
+        take_place(folder, wishes, &mut || false)
+    }
+
     fn wishes() -> GridWishes {
         GridWishes {
             listen: Some("127.0.0.1:7001".to_owned()),
@@ -344,21 +353,21 @@ mod tests {
     #[test]
     fn a_new_grid_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(take_place(folder.path(), GridWishes::default()).unwrap().is_none());
-        let first = take_place(folder.path(), wishes()).unwrap().unwrap();
+        assert!(place_of(folder.path(), GridWishes::default()).unwrap().is_none());
+        let first = place_of(folder.path(), wishes()).unwrap().unwrap();
         assert_eq!((first.node, first.members.version), (Members::FIRST, 1));
         // What it was started with need not be said again, but for the secret.
         let again = GridWishes {
             listen: None,
             ..wishes()
         };
-        let again = take_place(folder.path(), again).unwrap().unwrap();
+        let again = place_of(folder.path(), again).unwrap().unwrap();
         assert_eq!((again.members, again.address), (first.members.clone(), first.address));
         let moved = GridWishes {
             address: Some("node \"0\":1".to_owned()),
             ..wishes()
         };
-        let moved = take_place(folder.path(), moved).unwrap().unwrap();
+        let moved = place_of(folder.path(), moved).unwrap().unwrap();
         assert_eq!(moved.members.grid, first.members.grid);
         // Whoever keeps the list writes that into it, which may be another node.
         assert_eq!((moved.members.version, moved.address.as_str()), (1, "node \"0\":1"));
@@ -372,7 +381,7 @@ mod tests {
     #[test]
     fn what_was_seen_of_others_is_kept_and_a_folder_that_is_not_the_newest_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
-        let mut place = take_place(folder.path(), wishes()).unwrap().unwrap();
+        let mut place = place_of(folder.path(), wishes()).unwrap().unwrap();
         let other = Member {
             address: "127.0.0.1:7002".to_owned(),
             applicant: [7; 16],
@@ -382,10 +391,10 @@ mod tests {
         place.logs.insert(NodeId(1), 4_711);
         write_members(&place, &place.members).unwrap();
         fs::create_dir(folder.path().join("log")).unwrap();
-        let again = take_place(folder.path(), wishes()).unwrap().unwrap();
+        let again = place_of(folder.path(), wishes()).unwrap().unwrap();
         assert_eq!((&again.lives, &again.logs), (&place.lives, &place.logs));
         write_outdated(&again, "node 0 is in its life 2, and its life \"3\" has been seen").unwrap();
-        let refused = take_place(folder.path(), wishes()).unwrap_err();
+        let refused = place_of(folder.path(), wishes()).unwrap_err();
         assert!(refused.contains("its life \"3\" has been seen"), "{refused}");
     }
 
@@ -393,23 +402,23 @@ mod tests {
     #[test]
     fn a_place_that_is_as_it_was_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
-        take_place(folder.path(), wishes()).unwrap();
+        place_of(folder.path(), wishes()).unwrap();
         let beside = folder.path().join("grid.toml.new");
         // (Nothing can be written there.)
         fs::create_dir(&beside).unwrap();
-        take_place(folder.path(), wishes()).unwrap();
+        place_of(folder.path(), wishes()).unwrap();
         let moved = GridWishes {
             address: Some("elsewhere:1".to_owned()),
             ..wishes()
         };
-        let place = take_place(folder.path(), moved).unwrap().unwrap();
+        let place = place_of(folder.path(), moved).unwrap().unwrap();
         assert!(write_outdated(&place, "why").is_err());
     }
 
     #[test]
     fn what_cannot_be_a_node_of_a_grid_is_told_why() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = |wishes| take_place(folder.path(), wishes).unwrap_err();
+        let refused = |wishes| place_of(folder.path(), wishes).unwrap_err();
         let without_secret = GridWishes {
             secret: None,
             ..wishes()

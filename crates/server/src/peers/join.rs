@@ -28,14 +28,14 @@ enum Failure {
     Refused(String),
 }
 
-/// Asks the node at an address for a place in its grid.
+/// Asks the node at an address for a place in its grid, until there is an answer or this node is stopped.
 ///
 /// Errors: a sentence.
 pub(super) fn apply(
     at: &str,
     secret: &Secret,
-    applicant: Applicant,
-    address: &str,
+    (applicant, address): (Applicant, &str),
+    is_stopped: &mut dyn FnMut() -> bool,
 ) -> Result<(NodeId, Members), String> {
     let mut at = at.to_owned();
     let until = Instant::now() + PATIENCE;
@@ -49,6 +49,9 @@ pub(super) fn apply(
             std::thread::sleep(PAUSE);
         }
         let answer = loop {
+            if is_stopped() {
+                return Err("stopped before it has joined the grid".to_owned());
+            }
             match ask(&at, secret, applicant, address) {
                 Ok(answer) => break answer,
                 Err(Failure::Unreachable(why)) if Instant::now() < until => {

@@ -115,11 +115,11 @@ fn start<E: Engine>(arguments: StartArguments) -> Result<ExitCode, String> {
     }
     abort_on_panic();
     // Before anything is open, so that no signal in between is lost.
-    let stop = StopSignals::watch()?;
+    let mut stop = StopSignals::watch()?;
     if arguments.stop_with_stdin {
         stop_with_stdin()?;
     }
-    let running = Running::<E>::begin(&arguments)?;
+    let running = Running::<E>::begin(&arguments, &mut || stop.is_asked())?;
     say(&running.ready_line());
     stop.wait();
     running.end()?;
@@ -174,7 +174,7 @@ fn demo<E: Engine>(arguments: &DemoArguments) -> Result<ExitCode, String> {
     start_log(&settings, "warn")?;
     abort_on_panic();
     let mut stop = StopSignals::watch()?;
-    let running = Running::<E>::begin(&settings)?;
+    let running = Running::<E>::begin(&settings, &mut || false)?;
     let port = running.address().map_or(0, |address| address.port());
     let url = format!("postgres://rubato@127.0.0.1:{port}/rubato");
     let demo_settings = rubato_bench::demo::DemoSettings {

@@ -47,13 +47,16 @@ pub(super) struct Running<E: Engine> {
 }
 
 impl<E: Engine> Running<E> {
-    /// Opens and serves.
-    pub(super) fn begin(arguments: &StartArguments) -> Result<Running<E>, String> {
+    /// Opens and serves. Who joins a grid waits for it for a while, unless it `is_stopped`.
+    pub(super) fn begin(
+        arguments: &StartArguments,
+        is_stopped: &mut dyn FnMut() -> bool,
+    ) -> Result<Running<E>, String> {
         let started = Instant::now();
         let mut server_settings = server_settings(arguments)?;
         let security = security(arguments)?;
         let mut engine_settings = engine_settings(arguments, server_settings.workers);
-        let place = take_place(&engine_settings.data, grid_wishes(arguments)?)?;
+        let place = take_place(&engine_settings.data, grid_wishes(arguments)?, is_stopped)?;
         engine_settings.grid = place.as_ref().map(grid_settings);
         if let Some(place) = &place {
             server_settings.sessions_behind = u64::from(place.node.0) << BACKEND_BITS;

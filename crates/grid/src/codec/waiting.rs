@@ -38,8 +38,7 @@ fn put_probe(out: &mut Vec<u8>, tag: u8, probe: &Probe) {
 fn read_probe(reader: &mut ByteReader<'_>) -> Result<Probe> {
     let steps = reader.u32()?;
     let count = reader.length()?;
-    let is_possible = |steps: u32, count| steps as usize + count <= PROBE_STEPS_MAX as usize;
-    if steps > PROBE_STEPS_MAX || !is_possible(steps, count) {
+    if (steps as usize).saturating_add(count) > PROBE_STEPS_MAX as usize {
         return Err(damaged("a probe of more waits than there may be"));
     }
     let mut path = Vec::with_capacity(count);

@@ -539,3 +539,14 @@ pub struct Outgoing {
     /// Not before the own log is forced up to here.
     pub durable_at: Lsn,
 }
+
+impl Outgoing {
+    /// A message that waits for nothing.
+    pub(super) fn at_once(to: NodeId, transaction: GlobalId, body: Body) -> Outgoing {
+        Outgoing {
+            to,
+            message: Message { transaction, body },
+            durable_at: Lsn(0),
+        }
+    }
+}

@@ -143,14 +143,14 @@ impl FactReader<'_> {
         else {
             return Vec::new();
         };
-        let Expr::Call { function, arguments } = &**operand else {
+        let (Expr::Call { function, arguments }, Expr::Parameter(_)) = (&**operand, &**array) else {
             return Vec::new();
         };
-        let types = arguments
-            .iter()
-            .map(|argument| self.type_of(argument))
-            .collect::<Option<_>>();
-        let Some(types) = types.filter(|_| function.name() == ROW_KEY && matches!(**array, Expr::Parameter(_))) else {
+        let types = arguments.iter().map(|argument| self.type_of(argument));
+        let Some(types) = (function.name() == ROW_KEY)
+            .then(|| types.collect::<Option<_>>())
+            .flatten()
+        else {
             return Vec::new();
         };
         let rows = RowList {

@@ -1,10 +1,10 @@
 //! What a coordinator does to find the circles in which its transactions wait (rule Q-5).
 
 use super::Coordinator;
-use crate::grid::message::{Body, Message, Outgoing, Request};
+use crate::grid::message::{Body, Outgoing, Request};
 use crate::grid::probe::{PROBE_STEPS_MAX, Probe, Waiting};
 use crate::grid::run::{Phase, Run};
-use rubato_base::{Error, GlobalId, Lsn, NodeId};
+use rubato_base::{Error, GlobalId, NodeId};
 
 impl Coordinator {
     /// How many transactions were rolled back since the last call because they were in circles or long lines of waits.
@@ -61,14 +61,7 @@ impl Coordinator {
         for to in at.into_iter().filter(|_| steps > 0) {
             let path = probe.path.clone();
             let body = Body::Waiting(Waiting::Ahead(Probe { path, steps }));
-            self.outgoing.push(Outgoing {
-                to,
-                message: Message {
-                    transaction: global,
-                    body,
-                },
-                durable_at: Lsn(0),
-            });
+            self.outgoing.push(Outgoing::at_once(to, global, body));
         }
     }
 

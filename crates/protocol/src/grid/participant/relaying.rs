@@ -1,11 +1,11 @@
 //! What participants pass on to each other for relay joins (rule P-11).
 
-use super::super::message::{Answer, Body, Message, Operation, Outgoing, Request};
+use super::super::message::{Answer, Body, Operation, Outgoing, Request};
 use super::super::relay::{Passed, Pieces, RelayWork, RouteOf};
 use super::{Participant, settled};
 use crate::api::{CommitLog, Savepoint, Stop};
 use crate::database::FormulaDatabase;
-use rubato_base::{Error, GlobalId, Lsn, NodeId, Row, Timestamp};
+use rubato_base::{Error, GlobalId, NodeId, Row, Timestamp};
 use std::collections::BTreeMap;
 
 /// Bytes of pieces that have come before their operation; those beyond are asked for again.
@@ -214,13 +214,7 @@ impl Participant {
     }
 
     fn pass(&mut self, transaction: GlobalId, to: NodeId, passed: Passed) {
-        self.outgoing.push(Outgoing {
-            to,
-            message: Message {
-                transaction,
-                body: Body::Passed(passed),
-            },
-            durable_at: Lsn(0),
-        });
+        let body = Body::Passed(passed);
+        self.outgoing.push(Outgoing::at_once(to, transaction, body));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Branch, Participant};
 use crate::database::FormulaDatabase;
-use crate::grid::message::{Body, Message, Outgoing, Reply};
+use crate::grid::message::{Body, Outgoing, Reply};
 use crate::grid::probe::{Probe, Waiter};
 use crate::rules::{Rule, is_kept};
 use rubato_base::{GlobalId, Lsn};
@@ -44,13 +44,7 @@ impl Participant {
         let Some((transaction, waiting)) = probe.go_on(ahead) else {
             return;
         };
-        self.outgoing.push(Outgoing {
-            to: transaction.coordinator,
-            message: Message {
-                transaction,
-                body: Body::Waiting(waiting),
-            },
-            durable_at: Lsn(0),
-        });
+        let (to, body) = (transaction.coordinator, Body::Waiting(waiting));
+        self.outgoing.push(Outgoing::at_once(to, transaction, body));
     }
 }

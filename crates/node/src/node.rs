@@ -191,6 +191,7 @@ impl Shared {
     /// the node's part in its grid. Sessions that stand in the way of an older transaction of the grid lose theirs (rule Q-8).
     pub(crate) fn deliver_woken(&self, partition: &mut Partition, own_worker: usize) {
         partition.database.roll_back_doomed();
+        partition.note_lock_waits();
         let asks = partition.grid.as_ref().is_some_and(|desk| desk.has_news());
         if asks || partition.insight.has_signals() || partition.database.has_news_of_branches() {
             self.wake_grid();

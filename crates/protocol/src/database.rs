@@ -59,6 +59,8 @@ pub struct FormulaDatabase {
     pub(crate) in_grid: bool,
     /// Who, over several partitions, has come to wait since their coordinators were told, and whether anew (rule Q-5).
     pub(crate) spread_waits: BTreeMap<TransactionId, bool>,
+    /// For which sessions others wait beside rows (see `circles.rs`).
+    pub(crate) waits_beside: BTreeMap<SessionId, Vec<SessionId>>,
     /// Until when transactions began that may know a table as it was before its definition changed.
     pub(crate) definitions_changed: BTreeMap<TableId, Timestamp>,
     /// Tables that are read under other names since, or with other columns.
@@ -110,6 +112,7 @@ impl FormulaDatabase {
             branches: BTreeMap::new(),
             in_grid: false,
             spread_waits: BTreeMap::new(),
+            waits_beside: BTreeMap::new(),
             definitions_changed: BTreeMap::new(),
             redefined: Redefinitions::default(),
             replaced: BTreeMap::new(),

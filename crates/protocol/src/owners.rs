@@ -54,6 +54,11 @@ impl FormulaDatabase {
         }
     }
 
+    /// Why a session's transaction was rolled back that does not know of it yet.
+    pub fn loss_of(&self, transaction: TransactionId) -> Option<&Error> {
+        self.lost.get(&transaction).map(|lost| &lost.error)
+    }
+
     /// Which sessions wait for rows, and each for whose transaction.
     pub fn waiting_sessions(&self) -> impl Iterator<Item = (SessionId, SessionId)> + '_ {
         let of_session = |t: &Transaction| (t.session != SessionId::default()).then_some(t.session);
@@ -85,10 +90,11 @@ impl FormulaDatabase {
 
     /// Rolls a session's transaction back, and keeps the reason for the session.
     pub(crate) fn lose(&mut self, transaction: TransactionId, error: Error) {
-        let Some(begun) = self.transactions.get(transaction).map(|t| t.begun) else {
+        let Some((begun, session)) = self.transactions.get(transaction).map(|t| (t.begun, t.session)) else {
             return;
         };
-        if self.waits_for(transaction).is_some() {
+        // Its session waits for rows, or beside them, and has to hear of it.
+        if self.waits_for(transaction).is_some() || self.waits_beside.contains_key(&session) {
             self.stop_waiting(transaction);
             self.tell_owner(transaction);
         }

@@ -145,6 +145,7 @@ impl FormulaDatabase {
             branches: self.branches.clone(),
             in_grid: self.in_grid,
             spread_waits: self.spread_waits.clone(),
+            waits_beside: self.waits_beside.clone(),
             definitions_changed: self.definitions_changed.clone(),
             redefined: self.redefined.clone(),
             replaced: self.replaced.clone(),

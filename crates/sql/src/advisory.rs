@@ -48,6 +48,10 @@ impl Lock {
         before.into_iter().any(|(_, other_shared)| !(shared && *other_shared))
     }
 
+    fn is_waited_for_by(&self, session: SessionId) -> bool {
+        self.queue.iter().any(|(waiter, _)| *waiter == session)
+    }
+
     fn is_held_by(&self, session: SessionId) -> bool {
         self.holders.iter().any(|holder| holder.session == session)
     }
@@ -63,6 +67,10 @@ pub struct AdvisoryLocks {
     locks: BTreeMap<LockName, Lock>,
     /// What each session holds or waits for.
     of_session: BTreeMap<SessionId, BTreeSet<LockName>>,
+    /// Who waits.
+    waiting: BTreeSet<SessionId>,
+    /// Whether others hold locks, or wait for them, than when that was looked at last.
+    has_changed: bool,
     woken: Vec<SessionId>,
     /// How many holds have been taken.
     taken: u64,
@@ -90,7 +98,9 @@ impl AdvisoryLocks {
         }
         let lock = self.locks.entry(key).or_default();
         if lock.may_have(session, shared) {
+            let before = lock.queue.len();
             lock.queue.retain(|(waiter, _)| *waiter != session);
+            let has_waited = lock.queue.len() != before;
             let held = lock
                 .holders
                 .iter_mut()
@@ -109,11 +119,16 @@ impl AdvisoryLocks {
                 }
             }
             self.of_session.entry(session).or_default().insert(key);
+            if has_waited {
+                self.note_turn(session);
+            }
             return Ok(true);
         }
         if waits {
-            if !lock.queue.iter().any(|(waiter, _)| *waiter == session) {
+            if !lock.is_waited_for_by(session) {
                 lock.queue.push_back((session, shared));
+                self.waiting.insert(session);
+                self.has_changed = true;
             }
             self.of_session.entry(session).or_default().insert(key);
             if self.waits_for_itself(session) {
@@ -204,15 +219,15 @@ impl AdvisoryLocks {
 
     /// What `session` has to do with a lock has become less: wakes who may go on, and forgets what nobody needs.
     fn settle(&mut self, session: SessionId, key: LockName) {
+        self.note_turn(session);
         let Some(lock) = self.locks.get(&key) else { return };
         let free = lock
             .queue
             .iter()
             .filter(|(waiter, shared)| lock.may_have(*waiter, *shared));
         self.woken.extend(free.map(|(waiter, _)| *waiter));
-        let is_waiting = lock.queue.iter().any(|(waiter, _)| *waiter == session);
         if !lock.is_held_by(session)
-            && !is_waiting
+            && !lock.is_waited_for_by(session)
             && let Some(keys) = self.of_session.get_mut(&session)
         {
             keys.remove(&key);
@@ -242,12 +257,28 @@ impl AdvisoryLocks {
         false
     }
 
-    /// Whether anybody waits for a lock.
-    pub fn is_waited_for(&self) -> bool {
-        self.locks.values().any(|lock| !lock.queue.is_empty())
+    /// The session has come to hold a lock, or does not hold or wait for one any more.
+    fn note_turn(&mut self, session: SessionId) {
+        self.has_changed = true;
+        let waits = |key: &LockName| self.locks.get(key).is_some_and(|lock| lock.is_waited_for_by(session));
+        if !self.of_session.get(&session).is_some_and(|keys| keys.iter().any(waits)) {
+            self.waiting.remove(&session);
+        }
     }
 
-    /// For whom a session waits.
+    /// Whether anybody waits for a lock.
+    pub fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Who waits for whom, if that may be otherwise than when it was asked for last.
+    pub(crate) fn changed_waits(&mut self) -> Option<BTreeMap<SessionId, Vec<SessionId>>> {
+        let has_changed = std::mem::replace(&mut self.has_changed, false);
+        let waits = || self.waiting.iter().map(|session| (*session, self.blockers(*session)));
+        has_changed.then(|| waits().collect())
+    }
+
+    /// For whom a session waits: those who hold the lock, and those who wait for it before others that wait for the same ones.
     pub fn blockers(&self, session: SessionId) -> Vec<SessionId> {
         let mut blockers = Vec::new();
         for key in self.of_session.get(&session).into_iter().flatten() {
@@ -257,10 +288,15 @@ impl AdvisoryLocks {
             };
             let shared = lock.queue[place].1;
             let holders = lock.holders.iter().map(|holder| (holder.session, holder.shared));
-            let before = lock.queue.iter().take(place).copied();
+            let before = lock.queue.iter().take(place).rev().copied();
+            let excludes = |(_, other_shared): &(SessionId, bool)| !(shared && *other_shared);
+            // Whoever waits for the lock alone waits for all that are before it.
+            let alone = before.clone().position(|(_, other_shared)| !other_shared);
+            let before = before.take(alone.map_or(usize::MAX, |place| place + 1));
             let excluding = holders
+                .filter(|(other, _)| *other != session)
                 .chain(before)
-                .filter(|(other, other_shared)| *other != session && !(shared && *other_shared));
+                .filter(excludes);
             blockers.extend(excluding.map(|(other, _)| other));
         }
         blockers
@@ -323,6 +359,34 @@ mod tests {
         assert!(locks.unlock(A, ONE, false, AdvisoryScope::Session));
         assert!(!locks.unlock(A, ONE, false, AdvisoryScope::Session));
         assert_eq!(locks.take_woken(), vec![B]);
+    }
+
+    #[test]
+    fn who_waits_for_whom_is_told_when_it_has_changed() {
+        let database = DatabaseId::RUBATO;
+        let mut locks = AdvisoryLocks::default();
+        let waits = |locks: &mut AdvisoryLocks| locks.changed_waits().map(Vec::from_iter);
+        assert_eq!(waits(&mut locks), None);
+        assert!(locks.lock(A, database, request(1, false)).unwrap());
+        let (d, e) = (SessionId(4), SessionId(5));
+        for (session, shared) in [(B, false), (C, true), (d, true), (e, false)] {
+            assert!(!locks.lock(session, database, request(1, shared)).unwrap());
+        }
+        // Those behind B wait for it, which waits for A; the last one for all back to it.
+        let all = [(B, vec![A]), (C, vec![A, B]), (d, vec![A, B]), (e, vec![A, d, C, B])];
+        assert_eq!(waits(&mut locks), Some(Vec::from(all)));
+        assert_eq!(waits(&mut locks), None);
+        locks.leave(A);
+        assert!(locks.lock(B, database, request(1, false)).unwrap());
+        let all = [(C, vec![B]), (d, vec![B]), (e, vec![B, d, C])];
+        assert_eq!(waits(&mut locks), Some(Vec::from(all)));
+        locks.stop_waiting(e);
+        locks.leave(B);
+        for session in [C, d] {
+            assert!(locks.lock(session, database, request(1, true)).unwrap());
+        }
+        assert_eq!(waits(&mut locks), Some(Vec::new()));
+        assert!(!locks.is_waited_for());
     }
 
     #[test]

@@ -212,6 +212,17 @@ impl Partition {
         id
     }
 
+    /// Tells those who look for circles of waits over several nodes who waits for whose advisory lock (rule Q-5). On a node alone sessions
+    /// look themselves (`session/circles.rs`).
+    pub fn note_lock_waits(&mut self) {
+        if let Some(waits) = self.advisory.changed_waits()
+            && self.grid.is_some()
+            && !(waits.is_empty() && !self.database.has_waits_beside())
+        {
+            self.database.set_waits_beside(waits);
+        }
+    }
+
     /// These are the databases from now on, for the views of what happens now too.
     pub fn set_databases(&mut self, databases: Arc<Databases>) {
         self.replace_databases(databases);

@@ -59,9 +59,9 @@ pub(super) fn is_due(rounds: u32) -> bool {
 }
 
 impl Probe {
-    /// One more step; none if there are no more.
-    pub(super) fn step(mut self, waiter: Waiter) -> Option<Probe> {
-        self.steps = self.steps.checked_sub(1)?;
+    /// One more step, in so many directions, which share what is left; none if there are no more.
+    pub(super) fn step(mut self, waiter: Waiter, directions: u32) -> Option<Probe> {
+        self.steps = self.steps.checked_sub(1)?.checked_div(directions)?;
         self.path.push(waiter);
         Some(self)
     }
@@ -186,10 +186,13 @@ mod tests {
             at: NodeId(0),
         };
         let mut last = probe(&[]);
-        last.steps = 1;
-        let last = last.step(waiter).expect("one step");
-        assert_eq!((last.path.len(), last.steps), (1, 0));
-        assert_eq!(last.step(waiter), None);
+        last.steps = 3;
+        let last = last.step(waiter, 2).expect("a step");
+        assert_eq!((last.path.len(), last.steps), (1, 1));
+        assert_eq!(last.clone().step(waiter, 0), None, "it leads nowhere");
+        let last = last.step(waiter, 1).expect("one step");
+        assert_eq!((last.path.len(), last.steps), (2, 0));
+        assert_eq!(last.step(waiter, 1), None);
         let due: Vec<u32> = (0..100).filter(|rounds| is_due(*rounds)).collect();
         assert_eq!(due, [2, 4, 8, 16, 32, 64]);
     }

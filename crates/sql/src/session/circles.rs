@@ -8,8 +8,12 @@ use rubato_protocol::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Session {
-    /// Why the statement under way stops: 40P01 where it would wait for itself, through what others wait for.
+    /// Why the statement under way stops: 40P01 where it would wait for itself, through what others wait for, and 40001 where it would wait
+    /// for a lock and its transaction is lost (rule Q-8).
     pub(super) fn or_deadlock(&mut self, stop: Stop, partition: &mut Partition) -> Stop {
+        if let Some(lost) = self.lost_before_lock(&stop, partition) {
+            return Stop::Abort(lost);
+        }
         let waits = match &stop {
             Stop::Wait(_) => true,
             // It says that it cannot wait where it stands, and is begun again then.
@@ -29,6 +33,16 @@ impl Session {
             .with_detail("The session waits for others that wait for it, through advisory locks and rows.")
             .with_hint("Take advisory locks and rows in the same order everywhere.");
         Stop::Fail(error)
+    }
+
+    /// What comes of a circle over several nodes that leads through an advisory lock: nothing else tells who waits for one.
+    fn lost_before_lock(&mut self, stop: &Stop, partition: &mut Partition) -> Option<Error> {
+        let for_lock = matches!(stop, Stop::Fail(_)) && self.pauses.pause == Some(Pause::Lock);
+        let transaction = self.transaction.as_ref().filter(|_| for_lock)?;
+        let lost = partition.database.loss_of(transaction.id)?.clone();
+        self.pauses.pause = None;
+        partition.advisory.stop_waiting(self.id);
+        Some(lost)
     }
 }
 

@@ -87,3 +87,57 @@ fn a_statement_over_both_nodes_that_lost_its_way_is_run_again_by_the_server() {
     assert_eq!(sites[0].said(), ["C UPDATE 2", "Z I"]);
     assert_eq!(ask(&mut sites, "SELECT sum(v) FROM accounts")[1], "D 1203");
 }
+
+/// Two sessions whose blocks run on the second node, the keeper. One has an advisory lock and waits for a row of the first node; the other
+/// one has the row, and then waits for the lock. `is_lock_older`: whether who has the lock began first.
+fn circle_through_a_lock(is_lock_older: bool) -> [Site; 2] {
+    let mut sites = spread();
+    let has_lock = [
+        "BEGIN",
+        "SELECT pg_advisory_xact_lock(7)",
+        "SELECT v FROM accounts WHERE id = 2 FOR UPDATE",
+    ];
+    let row = "SELECT v FROM accounts WHERE id = 1 FOR UPDATE";
+    let has_row = ["BEGIN", "SELECT pg_advisory_xact_lock(8)", row];
+    let order = match is_lock_older {
+        true => [(0, has_lock), (1, has_row)],
+        false => [(1, has_row), (0, has_lock)],
+    };
+    for (site, texts) in order {
+        for text in texts {
+            sites[site].send(text);
+            work(&mut sites);
+            let said = sites[site].said();
+            assert!(said.iter().all(|line| !line.starts_with('E')), "{text}: {said:?}");
+        }
+    }
+    sites[0].send(row);
+    work(&mut sites);
+    assert_eq!(sites[0].said(), Vec::<String>::new(), "it waits");
+    sites[1].send("SELECT pg_advisory_xact_lock(7)");
+    work(&mut sites);
+    sites
+}
+
+#[test]
+fn a_circle_through_an_advisory_lock_and_a_row_of_another_node_is_found() {
+    for is_lock_older in [true, false] {
+        let mut sites = circle_through_a_lock(is_lock_older);
+        let (given_way, gone_on) = if is_lock_older { (1, 0) } else { (0, 1) };
+        let said = sites[given_way].said();
+        assert!(
+            said.iter().any(|line| line.starts_with("E 40001")),
+            "{is_lock_older}: {said:?}"
+        );
+        sites[given_way].send("ROLLBACK");
+        work(&mut sites);
+        let said = sites[gone_on].said();
+        assert!(
+            said.iter().any(|line| line.starts_with("D ")),
+            "{is_lock_older}: {said:?}"
+        );
+        sites[gone_on].send("COMMIT");
+        work(&mut sites);
+        assert_eq!(sites[gone_on].said(), ["C COMMIT", "Z I"]);
+    }
+}

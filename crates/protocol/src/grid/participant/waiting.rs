@@ -31,20 +31,21 @@ impl Participant {
 
     /// A probe asks who stands ahead of the branch: it goes on to that one's coordinator, or has found a circle or a line that is too long.
     pub(super) fn on_probe(&mut self, database: &FormulaDatabase, global: GlobalId, probe: Probe) {
-        let waiting = self.branches.get(&global).map(|branch| branch.transaction);
-        let ahead = waiting.and_then(|transaction| database.spread_ahead(transaction));
-        let Some(ahead) = ahead.and_then(|ahead| self.by_transaction.get(&ahead).copied()) else {
+        let Some(transaction) = self.branches.get(&global).map(|branch| branch.transaction) else {
             return;
         };
         let waiter = Waiter {
             transaction: global,
             at: self.node,
         };
-        let Some(probe) = probe.step(waiter) else { return };
-        let Some((transaction, waiting)) = probe.go_on(ahead) else {
+        let ahead = database.spread_ahead(transaction);
+        let ahead: Vec<GlobalId> = (ahead.iter().filter_map(|ahead| self.by_transaction.get(ahead).copied())).collect();
+        let Some(probe) = probe.step(waiter, ahead.len() as u32) else {
             return;
         };
-        let (to, body) = (transaction.coordinator, Body::Waiting(waiting));
-        self.outgoing.push(Outgoing::at_once(to, transaction, body));
+        for (transaction, waiting) in ahead.into_iter().filter_map(|ahead| probe.clone().go_on(ahead)) {
+            let (to, body) = (transaction.coordinator, Body::Waiting(waiting));
+            self.outgoing.push(Outgoing::at_once(to, transaction, body));
+        }
     }
 }

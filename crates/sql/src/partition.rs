@@ -217,7 +217,7 @@ impl Partition {
     pub fn note_lock_waits(&mut self) {
         if let Some(waits) = self.advisory.changed_waits()
             && self.grid.is_some()
-            && !(waits.is_empty() && !self.database.has_waits_beside())
+            && (!waits.is_empty() || self.database.has_waits_beside())
         {
             self.database.set_waits_beside(waits);
         }

@@ -57,13 +57,13 @@ pub struct PaperArguments {
     /// Remote shares in percent, as `rubato bench tpcc --remote-share`
     #[arg(long, value_delimiter = ',', default_value = "1,10,20,30")]
     pub remote_shares: Vec<f64>,
-    /// Seconds that each run is measured
+    /// Seconds that each run is measured, if it does not take turns with others
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// Rounds of the runs of which service times are made, those on grids that have a processor for each node. Of each the round with
-    /// the least CPU time counts: whatever else runs on the machine only makes a transaction dearer
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
+    /// Turns, of 0.4 seconds each, of the runs of which service times are made: those on grids of one and two nodes, if the machine has
+    /// as many processors. Their grids are all there at once, and what else the machine does meets all of them alike
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub turns: u32,
     /// Virtual seconds that each run of the simulated grid is measured
     #[arg(long, default_value_t = 2.0)]
     pub simulated_seconds: f64,

@@ -22,6 +22,7 @@ mod chart;
 mod commands;
 mod compare;
 mod error;
+mod gate;
 mod loading;
 mod measure;
 pub mod paper;
@@ -40,6 +41,7 @@ pub use arguments::{
 pub use commands::{demo, hotspot, tpcc, ycsb};
 pub use compare::execute;
 pub use error::BenchError;
+pub use gate::{Gate, Turn};
 pub use report::{CheckReport, Comparison, Headline, KindReport, RoundReport, TargetReport};
 pub use runner::{RunSettings, run_terminals};
 pub use url::Target;

@@ -8,11 +8,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rubato_workload::{Client, Drawn, Random, Terminal, run_transaction};
 
 use crate::error::BenchError;
+use crate::gate::{Gate, Turn};
 use crate::measure::Measurement;
 use crate::report::RoundReport;
 
 /// Width of one point of the throughput over time.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A run that takes turns ends when its gate says so; if nobody does, then.
+const GATED_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Longest sleep between two looks at the clock while a user "types" or "thinks".
 const NAP_MAX: Duration = Duration::from_millis(100);
@@ -54,14 +58,15 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn starting_now(settings: RunSettings) -> Schedule {
+    fn starting_now(settings: RunSettings, takes_turns: bool) -> Schedule {
         let begin = Instant::now();
         let measured = begin + settings.warmup;
+        let duration = if takes_turns { GATED_TIME_MAX } else { settings.duration };
         Schedule {
             begin,
             begin_wall_us: wall_us(),
             measured,
-            end: measured + settings.duration,
+            end: measured + duration,
         }
     }
 }
@@ -69,9 +74,15 @@ impl Schedule {
 /// Runs the terminals that `make` builds, each in a thread of its own, and measures them. The first kind of the
 /// terminals is the one the headline may count. Also returns the terminals, for what they counted themselves.
 ///
+/// With a gate the run takes turns with others: what they come to is to be the duration of `settings`.
+///
 /// # Errors
 /// A terminal could not be made. Errors of transactions are part of the report.
-pub fn run_terminals<C, T, F>(settings: RunSettings, make: F) -> Result<(RoundReport, Vec<T>), BenchError>
+pub fn run_terminals<C, T, F>(
+    settings: RunSettings,
+    gate: Option<&Gate>,
+    make: F,
+) -> Result<(RoundReport, Vec<T>), BenchError>
 where
     C: Client,
     T: Terminal<C> + Send,
@@ -87,7 +98,7 @@ where
         let (mut client, mut terminal) = made?;
         let schedule = schedule.get().expect("the schedule is set between the two barriers");
         Ok((
-            run_one(&settings, schedule, number, &mut client, &mut terminal),
+            run_one(&settings, (schedule, gate), number, &mut client, &mut terminal),
             terminal,
         ))
     };
@@ -97,8 +108,9 @@ where
             .map(|number| scope.spawn(move || in_thread(number)))
             .collect();
         barrier.wait();
-        let _ = schedule.set(Schedule::starting_now(settings));
+        let _ = schedule.set(Schedule::starting_now(settings, gate.is_some()));
         barrier.wait();
+        gate.into_iter().for_each(Gate::set_ready);
         // A panic of a terminal is a bug of this program: it goes on as one.
         threads
             .into_iter()
@@ -129,7 +141,7 @@ pub(crate) fn wall_us() -> i64 {
 
 fn run_one<C: Client, T: Terminal<C>>(
     settings: &RunSettings,
-    schedule: &Schedule,
+    (schedule, gate): (&Schedule, Option<&Gate>),
     number: u64,
     client: &mut C,
     terminal: &mut T,
@@ -140,6 +152,15 @@ fn run_one<C: Client, T: Terminal<C>>(
     let mut back_off = |retries| back_off(settings.backoff, retries, &mut random);
     let mut now = Instant::now();
     while now < schedule.end {
+        // Held until the transaction has ended.
+        let held = gate.map(Gate::wait);
+        if held.is_some() {
+            now = Instant::now();
+        }
+        let turn = held.as_deref().copied().unwrap_or(Turn::Measured);
+        if turn == Turn::Over {
+            break;
+        }
         let Drawn {
             kind,
             keying_us,
@@ -156,7 +177,8 @@ fn run_one<C: Client, T: Terminal<C>>(
         let outcome = run_transaction(terminal, client, settings.attempts_max, now_us, &mut back_off);
         now = Instant::now();
         let is_lost = outcome.result.as_ref().is_err_and(|error| error.is_connection_lost());
-        if now >= schedule.measured && (now < schedule.end || is_lost) {
+        let counts = turn == Turn::Measured && now >= schedule.measured;
+        if counts && (now < schedule.end || is_lost) {
             let interval = (now - schedule.measured).as_nanos() / INTERVAL.as_nanos();
             measurement.record(
                 kind,
@@ -273,13 +295,45 @@ mod tests {
                 },
             ))
         };
-        let (report, terminals) = run_terminals(settings(), make).expect("a run");
+        let (report, terminals) = run_terminals(settings(), None, make).expect("a run");
         let counted: u64 = report.kinds.iter().map(|kind| kind.committed + kind.rollbacks).sum();
         let drawn: u64 = terminals.iter().map(|terminal| terminal.drawn).sum();
         assert_eq!(terminals.len(), 3);
         assert!(counted > 0 && counted < drawn, "{counted} of {drawn}");
         assert_eq!(report.throughput.len(), 1);
         assert_eq!(report.kinds[1].rollbacks, 0);
+    }
+
+    #[test]
+    fn in_turns_nothing_is_done_between_them_and_only_what_is_measured_counts() {
+        let make = |_| {
+            let (drawn, lost_after) = (0, u64::MAX);
+            Ok((Nobody, Ticks { drawn, lost_after }))
+        };
+        let gate = Gate::default();
+        let closed = gate.close();
+        let (report, terminals) = thread::scope(|scope| {
+            let run = scope.spawn(|| run_terminals(settings(), Some(&gate), make));
+            while !gate.is_ready() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let turn = |mut closed: std::sync::RwLockWriteGuard<'_, Turn>, turn| {
+                *closed = turn;
+                drop(closed);
+                thread::sleep(Duration::from_millis(50));
+            };
+            turn(closed, Turn::WarmUp);
+            let closed = gate.close();
+            // None is under way, so that whoever counts elsewhere counts the same.
+            thread::sleep(Duration::from_millis(50));
+            turn(closed, Turn::Measured);
+            turn(gate.close(), Turn::Over);
+            run.join().expect("no panic").expect("a run")
+        });
+        let counted: u64 = report.kinds.iter().map(|kind| kind.committed + kind.rollbacks).sum();
+        let drawn: u64 = terminals.iter().map(|terminal| terminal.drawn).sum();
+        // Three terminals, two turns of 50 ms, a millisecond each; nothing in the 50 ms between the turns.
+        assert!(counted > 0 && counted < drawn && drawn <= 320, "{counted} of {drawn}");
     }
 
     #[test]
@@ -293,7 +347,7 @@ mod tests {
                 },
             ))
         };
-        let (report, _) = run_terminals(settings(), make).expect("a run");
+        let (report, _) = run_terminals(settings(), None, make).expect("a run");
         assert_eq!(report.terminals_lost, 3);
         assert_eq!(report.errors(), 3);
     }
@@ -314,6 +368,6 @@ mod tests {
                 ))
             }
         };
-        assert!(run_terminals::<Nobody, Ticks, _>(settings(), make).is_err());
+        assert!(run_terminals::<Nobody, Ticks, _>(settings(), None, make).is_err());
     }
 }

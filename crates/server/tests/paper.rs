@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The experiments over two nodes; their temporary folders lie in `temporary`.
-fn experiments(temporary: &Path, out: &Path, seconds: &str) -> Command {
+fn experiments(temporary: &Path, out: &Path, (seconds, turns): (&str, &str)) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rubato"));
     command
         .env("TMPDIR", temporary)
@@ -25,7 +25,7 @@ fn experiments(temporary: &Path, out: &Path, seconds: &str) -> Command {
             "--memory",
             "64MiB",
         ])
-        .args(["--seconds", seconds, "--out"])
+        .args(["--seconds", seconds, "--turns", turns, "--out"])
         .arg(out);
     command
 }
@@ -47,7 +47,9 @@ fn is_empty(folder: &Path) -> bool {
 #[test]
 fn the_experiments_run_the_conditions_hold_and_the_report_has_all_figures() {
     let (temporary, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let output = experiments(temporary.path(), out.path(), "0.5").output().unwrap();
+    let output = experiments(temporary.path(), out.path(), ("0.5", "1"))
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let report = std::fs::read_to_string(out.path().join("report.md")).unwrap();
@@ -100,7 +102,7 @@ fn the_experiments_run_the_conditions_hold_and_the_report_has_all_figures() {
 fn who_interrupts_the_experiments_leaves_nothing_behind() {
     for is_killed in [false, true] {
         let (temporary, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let mut command = experiments(temporary.path(), out.path(), "600");
+        let mut command = experiments(temporary.path(), out.path(), ("600", "1000"));
         let mut process = command.stderr(Stdio::null()).spawn().unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         let wait = |what: &str, is_true: &dyn Fn() -> bool| {

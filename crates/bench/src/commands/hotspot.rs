@@ -22,7 +22,7 @@ where
 {
     let created = hotspot::create_tables(&mut connect()?, settings.terminals);
     created.map_err(|error| BenchError::client("creating the tables of the hot spot", error))?;
-    let (report, terminals) = run_terminals(settings, |number| {
+    let (report, terminals) = run_terminals(settings, None, |number| {
         let mut client = connect()?;
         let terminal = HotspotTerminal::new(&mut client, seed, number, style);
         Ok((

@@ -10,6 +10,7 @@ use rubato_workload::{Client, ClientError, Placement};
 use crate::arguments::TpccArguments;
 use crate::compare::{Benchmark, Sessions};
 use crate::error::BenchError;
+use crate::gate::Gate;
 use crate::loading::{LoadTimes, load_in_parallel, timed};
 use crate::report::{CheckReport, Headline, RoundReport};
 use crate::runner::{RunSettings, run_terminals};
@@ -53,20 +54,25 @@ where
     C::Statement: Send,
     F: Fn() -> Result<C, BenchError> + Sync,
 {
-    run_at(|_| connect(), settings, run_settings)
+    run_at(|_| connect(), settings, run_settings, None)
 }
 
-/// As [`run`], where a terminal's number, from 0, decides what it connects to.
+/// As [`run`], where a terminal's number, from 0, decides what it connects to, in turns with others if there is a gate.
 ///
 /// # Errors
 /// A terminal could not be made.
-pub fn run_at<C, F>(connect: F, settings: Settings, run_settings: RunSettings) -> Result<RoundReport, BenchError>
+pub(crate) fn run_at<C, F>(
+    connect: F,
+    settings: Settings,
+    run_settings: RunSettings,
+    gate: Option<&Gate>,
+) -> Result<RoundReport, BenchError>
 where
     C: Client,
     C::Statement: Send,
     F: Fn(u64) -> Result<C, BenchError> + Sync,
 {
-    let (mut report, terminals) = run_terminals(run_settings, |number| {
+    let (mut report, terminals) = run_terminals(run_settings, gate, |number| {
         let mut client = connect(number)?;
         let terminal = TpccTerminal::new(&mut client, settings, number);
         Ok((

@@ -11,6 +11,7 @@ use rubato_workload::{Client, Placement};
 use crate::arguments::YcsbArguments;
 use crate::compare::{Benchmark, Sessions};
 use crate::error::BenchError;
+use crate::gate::Gate;
 use crate::loading::{LoadTimes, load_in_parallel, timed};
 use crate::report::{CheckReport, RoundReport};
 use crate::runner::{RunSettings, run_terminals};
@@ -53,7 +54,8 @@ where
     Ok(copied)
 }
 
-/// Runs the clients; `records` is shared by all runs on the same table. A client's number, from 0, decides what it connects to.
+/// Runs the clients, in turns with others if there is a gate; `records` is shared by all runs on the same table. A client's number, from 0,
+/// decides what it connects to.
 ///
 /// # Errors
 /// A client could not be made.
@@ -62,6 +64,7 @@ pub fn run<C, F>(
     settings: YcsbSettings,
     records: &InsertedRecords,
     run_settings: RunSettings,
+    gate: Option<&Gate>,
 ) -> Result<RoundReport, BenchError>
 where
     C: Client,
@@ -74,7 +77,7 @@ where
         shape,
         seed,
     } = settings;
-    let (mut report, terminals) = run_terminals(run_settings, |number| {
+    let (mut report, terminals) = run_terminals(run_settings, gate, |number| {
         let mut client = connect(number)?;
         let terminal = YcsbTerminal::new(
             &mut client,
@@ -187,6 +190,7 @@ impl Benchmark for YcsbBenchmark {
             YcsbSettings { seed, ..self.settings },
             &records,
             self.run_settings,
+            None,
         )
     }
 

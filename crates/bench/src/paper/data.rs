@@ -21,6 +21,20 @@ pub(super) struct Setup {
     pub stage_threads: u32,
 }
 
+impl Setup {
+    /// What is told of it while it runs.
+    pub fn title(&self) -> String {
+        let Setup {
+            workload,
+            nodes,
+            remote_share,
+            experiment,
+            ..
+        } = self;
+        format!("{workload}, {nodes} nodes, {remote_share} % remote ({experiment})")
+    }
+}
+
 /// For which part of the time a simulated node was at work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Busy {
@@ -175,25 +189,6 @@ fn with_own_processors<'r>(runs: &[&'r Run], processors: u32) -> Vec<&'r Run> {
     }
 }
 
-/// Of the runs of each setup the one with the least CPU time, in the order of the first ones. What contradicted a condition in another
-/// one is told of it, too.
-pub(super) fn least_disturbed(runs: Vec<Run>) -> Vec<Run> {
-    let mut least: Vec<Run> = Vec::new();
-    for mut run in runs {
-        let Some(known) = least.iter_mut().find(|known| known.setup == run.setup) else {
-            least.push(run);
-            continue;
-        };
-        let more = std::mem::take(&mut run.violations);
-        if run.each.cpu_us < known.each.cpu_us {
-            let earlier = std::mem::replace(known, run).violations;
-            known.violations = earlier;
-        }
-        known.violations.extend(more);
-    }
-    least
-}
-
 /// What a statement takes without forced writes; none without statements.
 fn of_statement<'r>(runs: impl Iterator<Item = &'r Run>, force_cpu_us: f64) -> Option<f64> {
     let (mut time_us, mut statements) = (0.0, 0.0);
@@ -266,22 +261,6 @@ pub(super) mod tests {
         bytes_per_us: 125.0,
         processors: 1,
     };
-
-    #[test]
-    fn the_least_disturbed_round_counts_and_what_was_wrong_in_any_is_told() {
-        let mut rounds = vec![
-            run(1, 30.0, 0.0),
-            run(2, 50.0, 1.0),
-            run(1, 20.0, 0.0),
-            run(2, 60.0, 1.0),
-        ];
-        rounds[0].violations.push("one".to_owned());
-        rounds[3].violations.push("other".to_owned());
-        let least = least_disturbed(rounds);
-        let told = |run: &Run| (run.setup.nodes, run.each.cpu_us, run.violations.concat());
-        let expected = [(1, 20.0, "one".to_owned()), (2, 50.0, "other".to_owned())];
-        assert_eq!(least.iter().map(told).collect::<Vec<_>>(), expected);
-    }
 
     #[test]
     fn messages_cost_what_larger_grids_take_beyond_one_node() {

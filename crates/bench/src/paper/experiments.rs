@@ -1,5 +1,6 @@
-//! The experiments over grids of processes.
+//! The experiments over grids of processes: what each needs before it can run, and what is made of what it did.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rubato_workload::tpcc::{
@@ -15,13 +16,12 @@ use super::{APART, GROWTH, TPCC, WRONG_NODE};
 use crate::arguments::PaperArguments;
 use crate::commands::{tpcc, ycsb};
 use crate::error::BenchError;
+use crate::gate::Gate;
 use crate::loading::load_in_parallel;
 use crate::report::RoundReport;
 use crate::runner::RunSettings;
 use crate::wire::Connection;
 
-/// Before anything counts.
-const WARMUP: Duration = Duration::from_secs(1);
 /// Nodes that are loaded at a time.
 const LOADERS: usize = 2;
 /// How long a node may take to hear of new tables, and how often that is looked at.
@@ -47,11 +47,7 @@ impl Laboratory<'_> {
         }
     }
 
-    pub fn start(&self, nodes: u32, stage_threads: u32) -> Result<Grid<'_>, BenchError> {
-        self.start_with(nodes, stage_threads, false)
-    }
-
-    fn start_with(&self, nodes: u32, stage_threads: u32, are_apart: bool) -> Result<Grid<'_>, BenchError> {
+    fn start(&self, nodes: u32, stage_threads: u32, are_apart: bool) -> Result<Grid<'_>, BenchError> {
         let settings = NodeSettings {
             memory: self.arguments.memory.clone(),
             are_apart,
@@ -60,14 +56,64 @@ impl Laboratory<'_> {
         Grid::start(nodes, &settings, self.stopper)
     }
 
-    /// TPC-C on as many nodes that are no grid together, each with its own terminals and warehouses: what a transaction costs here
-    /// beyond one node alone, it costs because so many processes share the machine, and not because of the grid.
-    pub fn run_tpcc_apart(&self, mut setup: Setup) -> Result<Run, BenchError> {
-        setup.experiment = APART.to_owned();
-        (self.tell)(&format!("TPC-C, {} nodes that are no grid", setup.nodes));
-        let nodes = self.start_with(setup.nodes, setup.stage_threads, true)?;
+    /// A grid with the rows of TPC-C of its own: the rows that a run before had added would make it slower than that one.
+    ///
+    /// Nodes that are no grid have each its own terminals and warehouses: what a transaction costs there beyond one node alone, it costs
+    /// because so many processes share the machine, and not because of a grid.
+    pub fn tpcc(&self, setup: Setup) -> Result<Ready<'_>, BenchError> {
+        (self.tell)(&setup.title());
+        let is_apart = setup.experiment == APART;
+        let grid = self.start(setup.nodes, setup.stage_threads, is_apart)?;
+        let round_trip_us = if is_apart { None } else { grid.round_trip_us()? };
+        let scale = self.scale(if is_apart { 1 } else { setup.nodes });
+        match is_apart {
+            true => self.load_tpcc_apart(&grid, scale)?,
+            false => self.load_tpcc(&grid)?,
+        }
+        let settings = Settings::unpaced(scale, self.arguments.seed).with_remote_share(setup.remote_share);
+        Ok(Ready {
+            setup,
+            grid: Arc::new(grid),
+            round_trip_us,
+            work: Work::Tpcc(settings),
+        })
+    }
+
+    /// Both mixes of YCSB, on one grid with its rows.
+    pub fn ycsb(&self, nodes: u32) -> Result<Vec<Ready<'_>>, BenchError> {
+        (self.tell)(&format!("YCSB, {nodes} nodes"));
+        let grid = Arc::new(self.start(nodes, 0, false)?);
+        let shape = self.load_ycsb(&grid)?;
+        let mixes = [Workload::ReadIntensive, Workload::WriteIntensive].into_iter();
+        Ok(mixes.map(|workload| self.mix(&grid, workload, shape)).collect())
+    }
+
+    fn mix<'s>(&self, grid: &Arc<Grid<'s>>, workload: Workload, shape: Shape) -> Ready<'s> {
+        let setup = Setup {
+            experiment: GROWTH.to_owned(),
+            workload: format!("YCSB {}", workload.name()),
+            nodes: grid.nodes() as u32,
+            remote_share: 0.0,
+            terminals: self.arguments.terminals_per_node * grid.nodes() as u64,
+            stage_threads: 0,
+        };
+        let settings = ycsb::YcsbSettings {
+            workload,
+            distribution: workload.distribution(),
+            shape,
+            seed: self.arguments.seed,
+        };
+        Ready {
+            setup,
+            grid: grid.clone(),
+            round_trip_us: None,
+            work: Work::Ycsb(settings, InsertedRecords::new(shape.records)),
+        }
+    }
+
+    /// Loads TPC-C into each of the nodes that are no grid.
+    fn load_tpcc_apart(&self, nodes: &Grid<'_>, scale: Scale) -> Result<(), BenchError> {
         let failed = |error: ClientError| BenchError::client("loading TPC-C", error);
-        let scale = self.scale(1);
         let numbers: Vec<usize> = (0..nodes.nodes()).collect();
         load_in_parallel(&numbers, 0, LOADERS, false, || {
             Ok(|node: &usize, progress: &dyn Fn(u64)| {
@@ -80,16 +126,11 @@ impl Laboratory<'_> {
                 settle(&mut client).map_err(failed)
             })
         })?;
-        let settings = Settings::unpaced(scale, self.arguments.seed).with_remote_share(setup.remote_share);
-        let connect = |terminal: u64| nodes.connect(terminal as usize / scale.warehouses as usize);
-        let (report, each) = self.measure(&nodes, setup.terminals, |pace| tpcc::run_at(connect, settings, pace))?;
-        let mut run = run_of(setup, &report, each);
-        run.new_orders_per_minute = report.per_minute("New-Order");
-        Ok(run)
+        Ok(())
     }
 
     /// Loads TPC-C: each node's own warehouses through that node.
-    pub fn load_tpcc(&self, grid: &Grid<'_>) -> Result<(), BenchError> {
+    fn load_tpcc(&self, grid: &Grid<'_>) -> Result<(), BenchError> {
         let scale = self.scale(grid.nodes() as u32);
         let failed = |error: ClientError| BenchError::client("loading TPC-C", error);
         let mut client = grid.connect(0)?;
@@ -116,39 +157,8 @@ impl Laboratory<'_> {
         Ok(())
     }
 
-    /// Runs TPC-C, and checks its conditions.
-    pub fn run_tpcc(&self, grid: &Grid<'_>, setup: Setup) -> Result<Run, BenchError> {
-        (self.tell)(&format!(
-            "TPC-C, {} nodes, {} % remote ({})",
-            setup.nodes, setup.remote_share, setup.experiment
-        ));
-        let off_by = usize::from(setup.experiment == WRONG_NODE);
-        let scale = self.scale(setup.nodes);
-        let settings = Settings::unpaced(scale, self.arguments.seed).with_remote_share(setup.remote_share);
-        let connect = |terminal: u64| {
-            let warehouse = terminal as i64 % scale.warehouses + 1;
-            grid.connect(grid.node_of_warehouse(warehouse) + off_by)
-        };
-        let (report, each) = self.measure(grid, setup.terminals, |pace| tpcc::run_at(connect, settings, pace))?;
-        let checked = tpcc::check(&mut grid.connect(0)?, scale, "after the run");
-        let checked = checked.map_err(|error| BenchError::client("checking the conditions", error))?;
-        let violations = checked.iter().filter_map(|check| {
-            let violation = check.violation.as_ref()?;
-            Some(format!("{}: {violation}", check.name))
-        });
-        let mut run = run_of(setup, &report, each);
-        run.new_orders_per_minute = report.per_minute("New-Order");
-        run.conditions = checked.len();
-        run.violations = violations.collect();
-        if run.conditions != CONDITION_COUNT {
-            run.violations
-                .push(format!("{} conditions were checked", run.conditions));
-        }
-        Ok(run)
-    }
-
     /// Loads YCSB, through all nodes.
-    pub fn load_ycsb(&self, grid: &Grid<'_>) -> Result<Shape, BenchError> {
+    fn load_ycsb(&self, grid: &Grid<'_>) -> Result<Shape, BenchError> {
         let shape = Shape {
             records: self.arguments.records_per_node * grid.nodes() as u64,
             columns: YCSB_COLUMNS,
@@ -165,55 +175,103 @@ impl Laboratory<'_> {
         ycsb_settle(&mut client).map_err(failed)?;
         Ok(shape)
     }
+}
 
-    /// Runs one mix of YCSB, whose clients are at any node.
-    pub fn run_ycsb(&self, grid: &Grid<'_>, workload: Workload, shape: Shape) -> Result<Run, BenchError> {
-        let setup = Setup {
-            experiment: GROWTH.to_owned(),
-            workload: format!("YCSB {}", workload.name()),
-            nodes: grid.nodes() as u32,
-            remote_share: 0.0,
-            terminals: self.arguments.terminals_per_node * grid.nodes() as u64,
-            stage_threads: 0,
-        };
-        (self.tell)(&format!("{}, {} nodes", setup.workload, setup.nodes));
-        let settings = ycsb::YcsbSettings {
-            workload,
-            distribution: workload.distribution(),
-            shape,
-            seed: self.arguments.seed,
-        };
-        let records = InsertedRecords::new(shape.records);
-        let connect = |client: u64| grid.connect(client as usize);
-        let (report, each) = self.measure(grid, setup.terminals, |pace| {
-            ycsb::run(connect, settings, &records, pace)
-        })?;
-        Ok(run_of(setup, &report, each))
-    }
+/// A run whose grid is there, with its rows.
+pub(super) struct Ready<'s> {
+    pub setup: Setup,
+    pub grid: Arc<Grid<'s>>,
+    /// Between its idle nodes, where that was measured.
+    pub round_trip_us: Option<f64>,
+    work: Work,
+}
 
-    /// Warms up, then runs between two readings of the counters, so that what they count is of the run's transactions.
-    fn measure(
-        &self,
-        grid: &Grid<'_>,
-        terminals: u64,
-        run: impl Fn(RunSettings) -> Result<RoundReport, BenchError>,
-    ) -> Result<(RoundReport, Counters), BenchError> {
-        let seconds = Duration::try_from_secs_f64(self.arguments.seconds);
-        let duration = seconds.map_err(|wrong| BenchError::Arguments(format!("--seconds: {wrong}")))?;
-        let pace = |duration| RunSettings {
-            terminals: terminals.max(1),
+enum Work {
+    Tpcc(Settings),
+    Ycsb(ycsb::YcsbSettings, InsertedRecords),
+}
+
+impl Ready<'_> {
+    /// Runs it, in turns with others if there is a gate.
+    pub fn run(&self, duration: Duration, gate: Option<&Gate>) -> Result<RoundReport, BenchError> {
+        let pace = RunSettings {
+            terminals: self.setup.terminals.max(1),
             warmup: Duration::ZERO,
             duration,
             ..RunSettings::default()
         };
-        run(pace(WARMUP.min(duration)))?;
-        let before = grid.counters()?;
-        let report = run(pace(duration))?;
-        let after = grid.counters()?;
-        self.stopper.check()?;
-        let transactions = report.committed() + report.rollbacks();
-        Ok((report, after.since(&before, transactions)))
+        match &self.work {
+            Work::Tpcc(settings) => {
+                let connect = |terminal| self.grid.connect(self.node_of(terminal, settings.scale));
+                tpcc::run_at(connect, *settings, pace, gate)
+            }
+            // Clients of YCSB are at any node.
+            Work::Ycsb(settings, records) => {
+                let connect = |client: u64| self.grid.connect(client as usize);
+                ycsb::run(connect, *settings, records, pace, gate)
+            }
+        }
     }
+
+    fn node_of(&self, terminal: u64, scale: Scale) -> usize {
+        if self.setup.experiment == APART {
+            return terminal as usize / scale.warehouses as usize;
+        }
+        let off_by = usize::from(self.setup.experiment == WRONG_NODE);
+        let warehouse = terminal as i64 % scale.warehouses + 1;
+        self.grid.node_of_warehouse(warehouse) + off_by
+    }
+
+    /// What came of it, with the conditions of TPC-C on grids.
+    pub fn ended(self, report: &RoundReport, each: Counters) -> Result<Run, BenchError> {
+        let p50_ms = |kind: &str| {
+            let found = report.kinds.iter().find(|report| report.name == kind);
+            found.map_or(0.0, |report| report.p50_ms)
+        };
+        let errors = report.error_examples.iter();
+        let mut run = Run {
+            seconds: report.duration_s,
+            transactions: report.committed(),
+            per_second: report.transactions_per_second,
+            new_orders_per_minute: 0.0,
+            p50_ms: report.p50_ms,
+            p99_ms: report.p99_ms,
+            read_p50_ms: p50_ms("Read"),
+            write_p50_ms: p50_ms("Update"),
+            retries: report.retries(),
+            errors: report.errors(),
+            each,
+            busy: Vec::new(),
+            conditions: 0,
+            violations: errors
+                .map(|(message, count)| format!("{count} errors: {message}"))
+                .collect(),
+            setup: self.setup,
+        };
+        if let Work::Tpcc(settings) = self.work {
+            run.new_orders_per_minute = report.per_minute("New-Order");
+            if run.setup.experiment != APART {
+                check_conditions(&self.grid, settings.scale, &mut run)?;
+            }
+        }
+        Ok(run)
+    }
+}
+
+fn check_conditions(grid: &Grid<'_>, scale: Scale, run: &mut Run) -> Result<(), BenchError> {
+    let checked = tpcc::check(&mut grid.connect(0)?, scale, "after the run");
+    let checked = checked.map_err(|error| BenchError::client("checking the conditions", error))?;
+    let violations = checked.iter().filter_map(|check| {
+        let violation = check.violation.as_ref()?;
+        Some(format!("{}: {violation}", check.name))
+    });
+    run.conditions = checked.len();
+    run.violations.extend(violations);
+    if run.conditions != CONDITION_COUNT {
+        run.violations
+            .push(format!("{} conditions were checked", run.conditions));
+    }
+    Ok(())
 }
 
 /// A node hears of new tables a moment after the first one; until then it takes their rows for those of another node, and refuses
@@ -225,34 +283,6 @@ fn wait_for_tables(client: &mut Connection, last: &str) -> Result<(), ClientErro
             Err(error) if error.sqlstate() == "0A000" && Instant::now() < until => std::thread::sleep(TABLES_LOOK),
             other => return other.map(drop),
         }
-    }
-}
-
-fn run_of(setup: Setup, report: &RoundReport, each: Counters) -> Run {
-    let p50_ms = |kind: &str| {
-        let found = report.kinds.iter().find(|report| report.name == kind);
-        found.map_or(0.0, |report| report.p50_ms)
-    };
-    Run {
-        setup,
-        seconds: report.duration_s,
-        transactions: report.committed(),
-        per_second: report.transactions_per_second,
-        new_orders_per_minute: 0.0,
-        p50_ms: report.p50_ms,
-        p99_ms: report.p99_ms,
-        read_p50_ms: p50_ms("Read"),
-        write_p50_ms: p50_ms("Update"),
-        retries: report.retries(),
-        errors: report.errors(),
-        each,
-        busy: Vec::new(),
-        conditions: 0,
-        violations: report
-            .error_examples
-            .iter()
-            .map(|(message, count)| format!("{count} errors: {message}"))
-            .collect(),
     }
 }
 

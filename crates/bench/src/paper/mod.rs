@@ -13,17 +13,16 @@ mod overload;
 mod processes;
 mod report;
 mod simulated;
+mod turns;
 
 use std::io::{Seek, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use rubato_workload::ycsb::Workload;
-
 use crate::arguments::{Experiment, PaperArguments};
 use crate::error::BenchError;
 pub use clients::without_huge_pages;
-use data::{Findings, Machine, Run, Setup, least_disturbed, service_times};
+use data::{Findings, Machine, Run, Setup, service_times};
 use experiments::{Laboratory, tpcc_setup};
 pub use overload::run as run_overload;
 pub use processes::Stopper;
@@ -45,6 +44,8 @@ const THREADS_NODES: u32 = 4;
 const STAGE_THREADS: [u32; 3] = [0, 1, 4];
 /// Figures 9 and 10 go up to here.
 const YCSB_NODES_MAX: u32 = 12;
+/// Larger grids do not take turns: each run has a grid of its own, and all of them are there at the same time.
+const TURNS_NODES_MAX: u32 = 2;
 /// Forced writes that are timed, and bytes of each.
 const FORCES: usize = 400;
 const FORCE_BYTES: usize = 4096;
@@ -134,72 +135,70 @@ fn check(arguments: &PaperArguments) -> Result<(), BenchError> {
 }
 
 /// All experiments over processes; gives the median of what round trips between idle nodes took.
+///
+/// Those of which service times are made, on grids that have a processor for each node, take turns.
 fn real_grids(laboratory: &Laboratory<'_>, processors: u32, runs: &mut Vec<Run>) -> Result<f64, BenchError> {
     let arguments = laboratory.arguments;
-    let mut round_trips_us = Vec::new();
-    let (own, shared): (Vec<u32>, Vec<u32>) = arguments.nodes.iter().partition(|nodes| **nodes <= processors);
-    let mut rounds = Vec::new();
-    for _ in 0..arguments.rounds {
-        for nodes in &own {
-            grids_of(laboratory, *nodes, &mut rounds, &mut round_trips_us)?;
-        }
+    let take_turns = |nodes: &u32| *nodes <= processors.min(TURNS_NODES_MAX);
+    let (own, shared): (Vec<u32>, Vec<u32>) = arguments.nodes.iter().partition(|nodes| take_turns(nodes));
+    let mut ready = Vec::new();
+    for setup in own.iter().flat_map(|nodes| setups_of(*nodes, arguments)) {
+        ready.push(laboratory.tpcc(setup)?);
     }
-    runs.extend(least_disturbed(rounds));
+    for nodes in own.into_iter().filter(|_| is_wanted(arguments, Experiment::Ycsb)) {
+        ready.extend(laboratory.ycsb(nodes)?);
+    }
+    let mut round_trips_us: Vec<f64> = ready.iter().filter_map(|ready| ready.round_trip_us).collect();
+    if !ready.is_empty() {
+        runs.extend(laboratory.in_turns(ready)?);
+    }
     for nodes in shared {
-        grids_of(laboratory, nodes, runs, &mut round_trips_us)?;
+        for setup in setups_of(nodes, arguments) {
+            let ready = laboratory.tpcc(setup)?;
+            round_trips_us.extend(ready.round_trip_us);
+            runs.push(laboratory.alone(ready)?);
+        }
+        if is_wanted(arguments, Experiment::Ycsb) && nodes <= YCSB_NODES_MAX {
+            for ready in laboratory.ycsb(nodes)? {
+                runs.push(laboratory.alone(ready)?);
+            }
+        }
     }
     if is_wanted(arguments, Experiment::Threads) {
         let nodes = THREADS_NODES.min(arguments.nodes.iter().copied().max().unwrap_or(1));
         for stage_threads in STAGE_THREADS {
             let mut setup = tpcc_setup(nodes, 1.0, arguments);
             (setup.experiment, setup.stage_threads) = (THREADS.to_owned(), stage_threads);
-            runs.push(fresh_tpcc(laboratory, setup, &mut round_trips_us)?);
+            let ready = laboratory.tpcc(setup)?;
+            runs.push(laboratory.alone(ready)?);
         }
     }
     round_trips_us.sort_by(f64::total_cmp);
     Ok(round_trips_us.get(round_trips_us.len() / 2).copied().unwrap_or(0.0))
 }
 
-/// The experiments over so many processes.
-fn grids_of(
-    laboratory: &Laboratory<'_>,
-    nodes: u32,
-    runs: &mut Vec<Run>,
-    round_trips_us: &mut Vec<f64>,
-) -> Result<(), BenchError> {
-    let arguments = laboratory.arguments;
+/// The runs of TPC-C over so many processes.
+fn setups_of(nodes: u32, arguments: &PaperArguments) -> Vec<Setup> {
+    let named = |experiment: &str| Setup {
+        experiment: experiment.to_owned(),
+        ..tpcc_setup(nodes, 1.0, arguments)
+    };
+    let mut setups = Vec::new();
     if is_wanted(arguments, Experiment::Tpcc) {
-        let mut setups: Vec<Setup> = (arguments.remote_shares.iter())
-            .map(|share| tpcc_setup(nodes, *share, arguments))
-            .collect();
-        if is_wanted(arguments, Experiment::WrongNode) && nodes > 1 {
-            let mut setup = tpcc_setup(nodes, 1.0, arguments);
-            setup.experiment = WRONG_NODE.to_owned();
-            setups.push(setup);
-        }
-        for setup in setups {
-            runs.push(fresh_tpcc(laboratory, setup, round_trips_us)?);
-        }
+        setups.extend(
+            arguments
+                .remote_shares
+                .iter()
+                .map(|share| tpcc_setup(nodes, *share, arguments)),
+        );
+    }
+    if is_wanted(arguments, Experiment::Tpcc) && is_wanted(arguments, Experiment::WrongNode) && nodes > 1 {
+        setups.push(named(WRONG_NODE));
     }
     if is_wanted(arguments, Experiment::Apart) && nodes > 1 {
-        runs.push(laboratory.run_tpcc_apart(tpcc_setup(nodes, 1.0, arguments))?);
+        setups.push(named(APART));
     }
-    if is_wanted(arguments, Experiment::Ycsb) && nodes <= YCSB_NODES_MAX {
-        let grid = laboratory.start(nodes, 0)?;
-        let shape = laboratory.load_ycsb(&grid)?;
-        for workload in [Workload::ReadIntensive, Workload::WriteIntensive] {
-            runs.push(laboratory.run_ycsb(&grid, workload, shape)?);
-        }
-    }
-    Ok(())
-}
-
-/// Runs TPC-C on a grid of its own: the rows that a run before it had added would make it slower than that one.
-fn fresh_tpcc(laboratory: &Laboratory<'_>, setup: Setup, round_trips_us: &mut Vec<f64>) -> Result<Run, BenchError> {
-    let grid = laboratory.start(setup.nodes, setup.stage_threads)?;
-    round_trips_us.extend(grid.round_trip_us()?);
-    laboratory.load_tpcc(&grid)?;
-    laboratory.run_tpcc(&grid, setup)
+    setups
 }
 
 /// What a forced write takes where the nodes' folders are, in microseconds: the median, and the CPU time.

@@ -69,9 +69,16 @@ impl Stopper {
         id
     }
 
-    pub(super) fn end_all(&self) {
-        let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));
-        for mut process in processes {
+    fn end_all(&self) {
+        self.end_those(|_| true);
+    }
+
+    /// Ends the processes of which this is true.
+    fn end_those(&self, is_meant: impl Fn(u32) -> bool) {
+        let mut kept = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let meant: Vec<Child> = kept.extract_if(.., |process| is_meant(process.id())).collect();
+        drop(kept);
+        for mut process in meant {
             // One that has ended already cannot be killed, and need not.
             let _ = process.kill();
             let _ = process.wait();
@@ -98,13 +105,15 @@ struct Node {
 /// Processes that are one grid, or each a grid of its own. They end when this is dropped, and their folder goes.
 pub(super) struct Grid<'s> {
     nodes: Vec<Node>,
+    /// All that were started, those too that have not become nodes.
+    processes: Vec<u32>,
     stopper: &'s Stopper,
     folder: TempDir,
 }
 
 impl Drop for Grid<'_> {
     fn drop(&mut self) {
-        self.stopper.end_all();
+        self.stopper.end_those(|process| self.processes.contains(&process));
     }
 }
 
@@ -131,6 +140,7 @@ impl<'s> Grid<'s> {
         let (ports, metrics) = (free_ports(count)?, free_ports(count)?);
         let mut grid = Grid {
             nodes: Vec::new(),
+            processes: Vec::new(),
             stopper,
             folder,
         };
@@ -174,6 +184,7 @@ impl<'s> Grid<'s> {
             .map_err(|wrong| BenchError::Processes(format!("a node cannot be started: {wrong}")))?;
         let out = process.stdout.take();
         let process = self.stopper.keep(process);
+        self.processes.push(process);
         let mut line = String::new();
         if let Some(out) = out {
             BufReader::new(out).read_line(&mut line)?;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::data::{Busy, Findings, Run};
+use super::turns::TURN;
 use super::{APART, GROWTH, THREADS, TPCC, WRONG_NODE};
 use crate::arguments::PaperArguments;
 use crate::chart::{Chart, Line};
@@ -98,8 +99,11 @@ fn settings(text: &mut String, arguments: &PaperArguments, findings: &Findings) 
         (
             "measured",
             format!(
-                "{} s, where each node has a core the least CPU time of {} rounds; of the simulated grid {} s of virtual time",
-                arguments.seconds, arguments.rounds, arguments.simulated_seconds
+                "{} s, one after the other; grids of one and two nodes, where each has a core, in {} turns of {} s; of the simulated grid {} s of virtual time",
+                arguments.seconds,
+                arguments.turns,
+                TURN.as_secs_f64(),
+                arguments.simulated_seconds
             ),
         ),
         ("warehouses of each node", arguments.warehouses_per_node.to_string()),

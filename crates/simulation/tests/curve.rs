@@ -17,6 +17,7 @@ fn curve(nodes: u32, network_delay_us: f64) -> Curve {
             statement_us: 20.0,
             frame_us: 15.0,
             message_us: 5.0,
+            commit_us: 50.0,
             force_cpu_us: 10.0,
             force_us: 100.0,
             network_delay_us,

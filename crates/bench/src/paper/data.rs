@@ -80,6 +80,9 @@ pub(super) struct Talk {
     pub message_us: f64,
     /// A statement, whatever is said for it: where its rows are is looked for, and its transaction waits for a tick.
     pub statement_us: f64,
+    /// A commit in two phases beyond its messages, on all nodes together.
+    #[serde(default)]
+    pub commit_us: f64,
 }
 
 /// What the simulated grid takes from the real one.
@@ -162,7 +165,13 @@ pub(super) fn service_times(real: &[Run], machine: Machine) -> ServiceTimes {
         let apart = of(super::APART).filter(|run| run.setup.nodes == nodes);
         of_statement(apart, force_cpu_us).unwrap_or(statement_us)
     };
-    let talk = of_talk(&with_own_processors(&tpcc, machine.processors), apart_us, force_cpu_us).unwrap_or_default();
+    let all_tpcc: Vec<&Run> = tpcc.iter().copied().chain(of(super::WRONG_NODE)).collect();
+    let talk = of_talk(
+        &with_own_processors(&all_tpcc, machine.processors),
+        apart_us,
+        force_cpu_us,
+    )
+    .unwrap_or_default();
     ServiceTimes {
         statement_us,
         operation_us,
@@ -199,22 +208,30 @@ fn of_statement<'r>(runs: impl Iterator<Item = &'r Run>, force_cpu_us: f64) -> O
     (statements > 0.0).then(|| time_us.max(0.0) / statements)
 }
 
-/// By how much more CPU time for so many messages and statements. None without messages.
+/// By how much more CPU time for so many messages, statements and commits in two phases. None without messages.
 ///
-/// Frames are not told from the messages in them: nodes that have more to say put more into each. With frames as a third kind the noise of
-/// four runs decides which of the two costs all, and what each transaction costs besides.
+/// Terminals at the wrong node have many messages and few commits over nodes, so that the two are told apart. Frames are not told from the
+/// messages in them: nodes that have more to say put more into each.
 fn of_talk(runs: &[&Run], statement_us: impl Fn(u32) -> f64, force_cpu_us: f64) -> Option<Talk> {
     let grids = runs.iter().filter(|run| run.setup.nodes > 1 && run.each.messages > 0.0);
     let beyond = |run: &&&Run| {
         let each = &run.each;
-        let beyond_us = each.cpu_us - statement_us(run.setup.nodes) * each.statements - force_cpu_us * each.forces;
-        ([each.messages, each.statements], beyond_us)
+        // Who sends a statement on counts it, too.
+        let counted_times = if run.setup.experiment == super::WRONG_NODE {
+            2.0
+        } else {
+            1.0
+        };
+        let statements = each.statements / counted_times;
+        let beyond_us = each.cpu_us - statement_us(run.setup.nodes) * statements - force_cpu_us * each.forces;
+        ([each.messages, statements, each.two_phase_commits], beyond_us)
     };
     let measured: Vec<_> = grids.map(|run| beyond(&run)).collect();
-    let [message_us, statement_us] = fit::costs(&measured);
+    let [message_us, statement_us, commit_us] = fit::costs(&measured);
     (!measured.is_empty()).then_some(Talk {
         message_us,
         statement_us,
+        commit_us,
     })
 }
 
@@ -299,6 +316,28 @@ pub(super) mod tests {
         let talk = service_times(&[run(1, 400.0, 0.0), grid(2, 1.0), grid(8, 3.0)], MACHINE).talk;
         let is_found = (talk.message_us - 5.0).abs() < 1e-6 && (talk.statement_us - 1.5).abs() < 1e-6;
         assert!(is_found, "{talk:?}");
+    }
+
+    #[test]
+    fn commits_over_nodes_are_told_from_messages_by_terminals_at_the_wrong_node() {
+        let grid = |messages, commits| {
+            let mut run = run(2, 400.0 + 20.0 + 10.0 * messages + 150.0 * commits, messages);
+            run.each.two_phase_commits = commits;
+            run
+        };
+        let mut wrong = grid(30.0, 0.1);
+        wrong.setup.experiment = crate::paper::WRONG_NODE.to_owned();
+        wrong.each.statements *= 2.0;
+        let runs = [
+            run(1, 400.0, 0.0),
+            grid(1.0, 0.1),
+            grid(2.0, 0.3),
+            grid(3.0, 0.4),
+            wrong,
+        ];
+        let talk = service_times(&runs, MACHINE).talk;
+        let is_found = [talk.message_us - 10.0, talk.statement_us - 1.0, talk.commit_us - 150.0];
+        assert!(is_found.iter().all(|off_by| off_by.abs() < 1e-6), "{talk:?}");
     }
 
     #[test]

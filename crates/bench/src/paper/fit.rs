@@ -1,13 +1,13 @@
 //! What things cost of which only the sum was measured.
 
 /// What is counted of one kind each, in their order.
-pub(super) const KINDS: usize = 2;
+pub(super) const KINDS: usize = 3;
 
 /// Below this share of what was counted a difference is none: nobody can tell kinds apart that always come together.
 const ALIKE: f64 = 1e-6;
 
 /// Subsets of the kinds, a bit for each, in the order in which they are preferred where they explain as much.
-const SUBSETS: [u8; 3] = [0b01, 0b10, 0b11];
+const SUBSETS: [u8; 7] = [0b001, 0b010, 0b100, 0b011, 0b101, 0b110, 0b111];
 
 /// What one of each kind costs, by the least squares over measurements of counts and the sum of their costs. Nothing costs less than
 /// nothing, and what cannot be told from others costs nothing beside them.
@@ -84,16 +84,17 @@ mod tests {
 
     #[test]
     fn costs_are_found_that_were_added_up() {
-        let counts = [[1.0, 15.0], [2.0, 15.0], [3.0, 16.0], [9.0, 15.0]];
-        near(costs(&measured(&counts, [25.0, 1.5])), [25.0, 1.5]);
-        near(costs(&measured(&counts, [25.0, 0.0])), [25.0, 0.0]);
+        let counts = [[1.0, 15.0, 0.1], [2.0, 15.0, 0.2], [3.0, 16.0, 0.5], [29.0, 15.0, 0.1]];
+        near(costs(&measured(&counts, [25.0, 1.5, 200.0])), [25.0, 1.5, 200.0]);
+        near(costs(&measured(&counts, [25.0, 0.0, 200.0])), [25.0, 0.0, 200.0]);
+        near(costs(&measured(&counts, [25.0, 1.5, 0.0])), [25.0, 1.5, 0.0]);
     }
 
     #[test]
     fn what_always_comes_together_is_not_told_apart_and_nothing_costs_less_than_nothing() {
-        let counts = [[1.0, 2.0], [2.0, 4.0]];
-        near(costs(&measured(&counts, [10.0, 0.0])), [10.0, 0.0]);
-        let found = costs(&[([1.0, 2.0], 10.0), ([2.0, 2.0], 5.0)]);
+        let counts = [[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]];
+        near(costs(&measured(&counts, [10.0, 0.0, 7.0])), [10.0, 0.0, 0.0]);
+        let found = costs(&[([1.0, 2.0, 0.0], 10.0), ([2.0, 2.0, 1.0], 5.0)]);
         assert!(found.iter().all(|cost| *cost >= 0.0), "{found:?}");
         near(costs(&[]), [0.0; KINDS]);
     }

@@ -564,6 +564,11 @@ impl GridNode {
         Some((table.id, table.row_bounds()))
     }
 
+    /// How many commits of its sessions have gone over several nodes so far: one of [`GridNode::figures`], for who asks often.
+    pub fn commits_in_two_phases(&self) -> u64 {
+        self.shared.state.lock().coordinator.commits().in_two_phases
+    }
+
     /// Figures of the moment.
     pub fn figures(&self) -> GridFigures {
         let figures = self.node.figures();

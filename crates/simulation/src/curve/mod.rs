@@ -2,7 +2,7 @@
 //!
 //! Nothing goes wrong here. Each node is one processor, which works in turns as a worker of the server does (decision 0040): what has come from other
 //! nodes is taken in, some sessions go on, and what comes of it leaves together. What a turn costs by itself is not modelled. A statement takes the time that it took on a real machine, and so does a frame of
-//! messages at either end. A forced write keeps the disk of its node for as long as it did
+//! messages at either end, and a commit over several nodes. A forced write keeps the disk of its node for as long as it did
 //! there, takes some time of its processor, and what is appended meanwhile shares the next one. What a node says to another at one
 //! time is one frame; it waits for those before it, crosses the network, and arrives; a node takes in all frames that are there. What is
 //! executed, said and forced is what the nodes themselves execute, say and force: it is not a formula of a queue.
@@ -26,6 +26,8 @@ pub struct Times {
     pub frame_us: f64,
     /// See there.
     pub message_us: f64,
+    /// A commit in two phases, in microseconds of the processor of the node that coordinates it: what it takes beyond its messages, on all nodes.
+    pub commit_us: f64,
     /// A forced write, in microseconds of a disk.
     pub force_us: f64,
     /// The same, in microseconds of a processor.

@@ -96,6 +96,8 @@ pub(super) struct CurveSite {
     /// When it is to be run although nothing has happened.
     pub(super) runs_at_us: Option<i64>,
     statements: u64,
+    /// Its commits in two phases so far.
+    commits: u64,
     /// What its processor, its disk and its way into the network have been at since it counts, in microseconds.
     pub(super) processor_us: f64,
     pub(super) disk_us: f64,
@@ -141,6 +143,7 @@ impl CurveSite {
             sends_from_us: 0.0,
             runs_at_us: None,
             statements: 0,
+            commits: 0,
             processor_us: 0.0,
             disk_us: 0.0,
             network_us: 0.0,
@@ -235,6 +238,9 @@ impl CurveSite {
         effects.statements = statements - self.statements;
         effects.cpu_us += effects.statements as f64 * times.statement_us;
         self.statements = statements;
+        let commits = self.node.commits_in_two_phases();
+        effects.cpu_us += (commits - self.commits) as f64 * times.commit_us;
+        self.commits = commits;
     }
 
     pub(super) fn waits_for_log(&self) -> bool {

@@ -29,6 +29,8 @@ struct Talk {
     frame_us: f64,
     message_us: f64,
     statement_us: f64,
+    #[serde(default)]
+    commit_us: f64,
 }
 
 #[derive(Deserialize)]
@@ -148,6 +150,7 @@ fn curve_of(request: &Request, nodes: u32, loads: Vec<CurveLoad>) -> Curve {
             statement_us: of_statement(times.statement_us, times.talk.statement_us),
             frame_us: times.talk.frame_us,
             message_us: times.talk.message_us,
+            commit_us: times.talk.commit_us,
             force_cpu_us: times.force_cpu_us,
             force_us: times.force_us,
             network_delay_us: times.network_delay_us,

@@ -45,6 +45,8 @@ pub const SILENT_US: u64 = 5_000_000;
 pub const PROBE_US: u64 = 1_000_000;
 /// Connections of whom nothing is known yet, at most: more than a large grid makes when it starts at once. Further ones are not taken.
 pub const GREETINGS_MAX: usize = 256;
+/// How often is looked where another node may be found, while there is no channel with any.
+pub const LOOKOUT_EVERY_US: u64 = 1_000_000;
 /// Who wants to be a member has so long for that.
 pub const APPLICATION_US: u64 = 10_000_000;
 
@@ -62,6 +64,18 @@ pub struct Links {
     actions: VecDeque<Action>,
     events: VecDeque<Event>,
     stopped: bool,
+    lookout: Option<Lookout>,
+}
+
+/// An address at which some node of the grid may be found.
+#[derive(Debug)]
+struct Lookout {
+    address: String,
+    /// The attempt that is under way.
+    dial: Option<ConnectionId>,
+    dial_us: u64,
+    /// What was said last about an attempt, so that it is said once.
+    said: Option<String>,
 }
 
 impl Links {
@@ -79,6 +93,7 @@ impl Links {
             actions: VecDeque::new(),
             events: VecDeque::new(),
             stopped: false,
+            lookout: None,
         }
     }
 
@@ -95,6 +110,17 @@ impl Links {
         let here = self.identity.node;
         let peer = self.peers.entry(node).or_insert_with(|| Peer::new(here, node, now_us));
         peer.address = address.map(str::to_string);
+    }
+
+    /// An address at which some node of the grid may be found, whichever that is: it is dialled while there is no channel with any node. So
+    /// nodes find each other that all have other addresses than before.
+    pub fn set_lookout(&mut self, address: Option<&str>) {
+        self.lookout = address.map(|address| Lookout {
+            address: address.to_owned(),
+            dial: None,
+            dial_us: 0,
+            said: None,
+        });
     }
 
     /// A life of the node that was seen before this start: no earlier one is let in any more, nor another of the same number. Changes nothing
@@ -251,6 +277,28 @@ impl Links {
         for node in due {
             self.dial(node, now_us);
         }
+        if self.next_look_us().is_some_and(|look_us| look_us <= now_us) {
+            self.look_out(now_us);
+        }
+    }
+
+    /// When it is to be looked where another node may be found, if that is so.
+    fn next_look_us(&self) -> Option<u64> {
+        let is_alone = || self.peers.values().all(|peer| peer.up.is_none());
+        let lookout = self.lookout.as_ref().filter(|lookout| lookout.dial.is_none());
+        lookout.filter(|_| is_alone()).map(|lookout| lookout.dial_us)
+    }
+
+    fn look_out(&mut self, now_us: u64) {
+        let Some(address) = self.lookout.as_ref().map(|lookout| lookout.address.clone()) else {
+            return;
+        };
+        let until_us = now_us + CONNECT_TIME_US;
+        let connection = self.add(Stage::Connecting { until_us }, None, address.clone(), true);
+        if let Some(lookout) = &mut self.lookout {
+            (lookout.dial, lookout.dial_us) = (Some(connection), now_us + LOOKOUT_EVERY_US);
+        }
+        self.actions.push_back(Action::Dial { connection, address });
     }
 
     /// When [`Links::on_timer`] has something to do next.
@@ -266,7 +314,8 @@ impl Links {
             Stage::Accepting(accepting) => accepting.until_us(),
             Stage::Open(open) => open.next_timer_us(),
         });
-        dials.chain(connections).min()
+        let look = self.next_look_us().filter(|_| !self.stopped);
+        dials.chain(connections).chain(look).min()
     }
 
     /// Sends a message.
@@ -434,6 +483,7 @@ impl Links {
         if node == APPLICANT {
             return self.open(id, greeted, now_us);
         }
+        self.end_look(id);
         let Some(peer) = self.peers.get_mut(&node) else {
             return;
         };
@@ -451,6 +501,13 @@ impl Links {
         }
         self.events.push_back(Event::Up { node, life });
         self.open(id, greeted, now_us);
+    }
+
+    /// The attempt is over, if it was one to find any node. What was said about such attempts before.
+    fn end_look(&mut self, id: ConnectionId) -> Option<&mut Option<String>> {
+        let lookout = self.lookout.as_mut().filter(|lookout| lookout.dial == Some(id))?;
+        lookout.dial = None;
+        Some(&mut lookout.said)
     }
 
     /// The hello of a connection is through.
@@ -542,6 +599,15 @@ impl Links {
     fn after(&mut self, id: ConnectionId, connection: &Connection, why: &str, now_us: u64) {
         let random = self.random.number();
         let (node, address) = (connection.node, connection.address.clone());
+        if let Some(said) = self.end_look(id) {
+            let is_news = !why.is_empty() && said.as_deref() != Some(why);
+            if is_news {
+                *said = Some(why.to_string());
+                let why = why.to_string();
+                self.events.push_back(Event::Refused { node, address, why });
+            }
+            return;
+        }
         let peer = node.and_then(|node| Some((node, self.peers.get_mut(&node)?)));
         match (&connection.stage, peer) {
             (Stage::Open(open), Some((node, peer))) if peer.up == Some(id) => {

@@ -5,6 +5,8 @@ mod common;
 mod copies;
 #[path = "grid/first.rs"]
 mod first;
+#[path = "grid/moved.rs"]
+mod moved;
 #[path = "grid/spans.rs"]
 mod spans;
 #[path = "grid/tpcc.rs"]

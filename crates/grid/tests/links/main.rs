@@ -98,6 +98,34 @@ fn nodes_find_each_other_and_messages_come_in_order() {
 }
 
 #[test]
+fn nodes_whose_addresses_are_all_others_find_each_other_by_a_place_to_look() {
+    let mut network = network(3);
+    for node in 0..3_u32 {
+        for other in (0..3).filter(|other| *other != node) {
+            // Nobody listens there.
+            network.nodes[node as usize].set_peer(NodeId(other), Some("nowhere"), 0);
+        }
+    }
+    let found = |network: &mut Network, node| network.events(node).iter().filter(|event| is_up(event)).count();
+    network.run_us(20_000_000);
+    assert_eq!([0, 1, 2].map(|node| found(&mut network, node)), [0, 0, 0]);
+    // Neither the place itself, which finds nobody there, nor one of another number is in the way.
+    for node in 0..3 {
+        network.nodes[node].set_lookout(Some("0"));
+    }
+    network.run_us(5_000_000);
+    assert_eq!([0, 1, 2].map(|node| found(&mut network, node)), [2, 1, 1]);
+    assert!(network.nodes[0].is_up(NodeId(1)) && network.nodes[0].is_up(NodeId(2)));
+    // It is not looked for where there is somebody; the other two still do not know each other's place.
+    network.run_us(20_000_000);
+    assert_eq!([0, 1, 2].map(|node| found(&mut network, node)), [0, 0, 0]);
+    assert_eq!(network.open_connections(), 2);
+    network.set_peer(1, 2);
+    network.run_us(10_000_000);
+    assert!(network.nodes[2].is_up(NodeId(1)));
+}
+
+#[test]
 fn a_channel_on_which_nothing_is_heard_is_closed_and_made_again_when_the_node_is_back() {
     let mut network = network(2);
     network.run_us(2_000_000);

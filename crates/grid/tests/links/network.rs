@@ -155,9 +155,12 @@ impl Network {
     fn act(&mut self, place: usize, action: Action) {
         match action {
             Action::Dial { connection, address } => {
-                let to: usize = address.parse().expect("a place");
                 let from = place;
-                self.send((to, ConnectionId(0)), Parcel::Connect { from, connection });
+                match address.parse() {
+                    Ok(to) => self.send((to, ConnectionId(0)), Parcel::Connect { from, connection }),
+                    // Nobody is there.
+                    Err(_) => self.send((from, connection), Parcel::Closed),
+                }
             }
             Action::Write { connection, bytes } => {
                 let end = (place, connection);

@@ -4,7 +4,7 @@
 //! ([`Carrier::take_in`]), runs statements, and has sent what is to be said ([`Carrier::turn`]).
 
 use super::counters::PeerCounters;
-use super::folder::{Place, write_members, write_outdated};
+use super::folder::{Place, write_outdated};
 use super::names::Names;
 use super::socket::Socket;
 use super::{News, PEER_BYTES_MAX, Peers};
@@ -14,7 +14,6 @@ use mio::{Interest, Registry, Token};
 use rubato_base::{Error, Lsn, NodeId, SqlState};
 use rubato_grid::channel::number_of_life;
 use rubato_grid::links::{Action, ConnectionId, Event, Links, PeerState, PeerStatus, Sent};
-use rubato_grid::members::{MemberMessage, Members};
 use rubato_node::grid::{GridMessage, GridNode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
@@ -38,8 +37,6 @@ const TIME_TOLD_EVERY_US: u64 = 5_000;
 pub(crate) const HANDING_OVER: Duration = Duration::from_millis(700);
 /// How long last words may take when the node stops.
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(200);
-/// How long a node that is no member any more may hear of that.
-const LEAVING_US: u64 = 500_000;
 /// How often the node is told how it stands with the others, if none comes or goes.
 const STATUS_EVERY_US: u64 = 500_000;
 
@@ -50,7 +47,7 @@ pub(crate) struct Carrier {
     news: Arc<News>,
     counters: Arc<PeerCounters>,
     pub(super) links: Links,
-    node: GridNode,
+    pub(super) node: GridNode,
     pub(super) place: Place,
     /// Another node has said that the folder is an old one.
     is_outdated: bool,
@@ -74,9 +71,11 @@ pub(crate) struct Carrier {
     pub(super) note_us: u64,
     awaits_log: bool,
     /// Nodes that were members, and until when they may hear that they are not.
-    leaving: BTreeMap<NodeId, u64>,
+    pub(super) leaving: BTreeMap<NodeId, u64>,
     /// Who kept the list when it was looked at last.
-    keeper: Option<NodeId>,
+    pub(super) keeper: Option<NodeId>,
+    /// When others were asked for a newer one last.
+    pub(super) asked_for_lists_us: u64,
 }
 
 impl Carrier {
@@ -116,22 +115,16 @@ impl Carrier {
             awaits_log: false,
             leaving: BTreeMap::new(),
             keeper: None,
+            asked_for_lists_us: 0,
         };
         carrier.set_members();
         if carrier.keeps_list() {
-            let (mut changed, own) = (carrier.place.members.clone(), carrier.place.node);
-            changed.move_to(own, &carrier.place.address);
-            carrier.change_members(changed).map_err(io::Error::other)?;
+            carrier.note_own_address().map_err(io::Error::other)?;
         }
         Ok(carrier)
     }
 
-    /// Whether this node changes the list of members: the one that keeps everything else that there is once.
-    fn keeps_list(&self) -> bool {
-        self.node.keeper() == Some(self.place.node)
-    }
-
-    fn now_us(&self) -> u64 {
+    pub(super) fn now_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
 
@@ -215,6 +208,7 @@ impl Carrier {
             self.status_us = now_us + STATUS_EVERY_US;
             self.tell_all_written();
             self.note_others_in_time(now_us);
+            self.ask_for_lists(now_us);
             self.node.note_peers(self.links.status().collect(), &self.place.members);
         }
     }
@@ -482,163 +476,6 @@ impl Carrier {
     fn deliver(&mut self) {
         if !self.heard.is_empty() {
             self.node.on_messages(self.heard.drain(..));
-        }
-    }
-
-    /// What two nodes say to each other first. Lists go both ways: whoever has the newer one may not be the one that has made it.
-    fn greet(&mut self, node: NodeId) {
-        self.tell_list([node]);
-        self.tell_written([node]);
-        if self.node.keeper() == Some(node) {
-            self.tell_address(node);
-        }
-    }
-
-    /// Another node keeps the list: it is told what it has to know, and tells the others what it has.
-    fn follow_keeper(&mut self) {
-        let keeper = self.node.keeper();
-        if std::mem::replace(&mut self.keeper, keeper) == keeper {
-            return;
-        }
-        match keeper {
-            Some(keeper) if keeper == self.place.node => {
-                let all: Vec<NodeId> = self.place.members.members.keys().copied().collect();
-                self.tell_list(all);
-            }
-            Some(keeper) => self.tell_address(keeper),
-            None => {}
-        }
-    }
-
-    fn tell_list(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
-        let list = GridMessage::Member(MemberMessage::List(self.place.members.clone()));
-        for node in nodes {
-            self.links.send(node, &list);
-        }
-    }
-
-    /// The keeper has this node's address, unless it is another one by now.
-    fn tell_address(&mut self, keeper: NodeId) {
-        let known = self.place.members.members.get(&self.place.node);
-        if known.is_none_or(|known| known.address != self.place.address) {
-            let moved = MemberMessage::MovedTo(self.place.address.clone());
-            self.links.send(keeper, &GridMessage::Member(moved));
-        }
-    }
-
-    fn on_application(&mut self, connection: ConnectionId, message: MemberMessage) {
-        let MemberMessage::Apply { applicant, address } = message else {
-            return;
-        };
-        let answer = if !self.keeps_list() {
-            let keeper = self
-                .node
-                .keeper()
-                .and_then(|keeper| self.place.members.members.get(&keeper));
-            match keeper {
-                Some(keeper) => MemberMessage::AskAt(keeper.address.clone()),
-                None => {
-                    MemberMessage::NotAdmitted("the node does not know yet who keeps the list of members".to_owned())
-                }
-            }
-        } else {
-            let mut changed = self.place.members.clone();
-            match changed.admit(applicant, &address) {
-                Ok(node) => match self.change_members(changed) {
-                    Ok(()) => {
-                        tracing::info!(node = node.0, address, "a node belongs to the grid");
-                        MemberMessage::Admitted(node, self.place.members.clone())
-                    }
-                    Err(why) => MemberMessage::NotAdmitted(why),
-                },
-                Err(why) => MemberMessage::NotAdmitted(why),
-            }
-        };
-        self.links.answer(connection, answer);
-    }
-
-    fn on_member_message(&mut self, from: NodeId, message: MemberMessage) {
-        if let MemberMessage::Written(log_end) = message {
-            return self.note_log(from, log_end);
-        }
-        let mut changed = self.place.members.clone();
-        match message {
-            MemberMessage::List(list) => {
-                if !changed.take_over(list) {
-                    return;
-                }
-            }
-            MemberMessage::MovedTo(address) if self.keeps_list() => changed.move_to(from, &address),
-            _ => return,
-        }
-        if let Err(why) = self.change_members(changed) {
-            tracing::error!(why, "the list of nodes could not be written down");
-        }
-    }
-
-    /// Writes the list down, goes by it, and tells it to the others.
-    fn change_members(&mut self, changed: Members) -> Result<(), String> {
-        if changed == self.place.members {
-            return Ok(());
-        }
-        write_members(&self.place, &changed)?;
-        let before = std::mem::replace(&mut self.place.members, changed);
-        if !self.place.members.members.contains_key(&self.place.node) {
-            let why = "this node was removed from its grid";
-            tracing::error!("{why}: it serves nobody any more, and its folder is not used again");
-            self.links.stop(why);
-            self.node.on_removed();
-            return Ok(());
-        }
-        self.set_members();
-        if self.keeps_list() {
-            // Those that have gone are to hear it, too.
-            self.tell_list(before.members.keys().copied());
-        }
-        let until_us = self.now_us() + LEAVING_US;
-        let is_gone = |node: &&NodeId| !self.place.members.members.contains_key(node);
-        let gone: Vec<NodeId> = before.members.keys().filter(is_gone).copied().collect();
-        self.leaving.extend(gone.into_iter().map(|node| (node, until_us)));
-        Ok(())
-    }
-
-    /// The keeper: takes those out of the list that are to be members no more. All: closes the channels to those that were.
-    fn remove_members(&mut self) {
-        let removed = self.node.removed();
-        if !removed.is_empty() && self.keeps_list() {
-            let mut changed = self.place.members.clone();
-            removed.iter().for_each(|node| changed.remove(*node));
-            match self.change_members(changed) {
-                Ok(()) => tracing::info!(?removed, "removed from the grid"),
-                Err(why) => tracing::error!(why, "the list of nodes could not be written down"),
-            }
-        }
-        let now_us = self.now_us();
-        let links = &mut self.links;
-        self.leaving.retain(|node, until_us| {
-            let may_hear = *until_us > now_us;
-            if !may_hear {
-                links.remove_peer(*node);
-            }
-            may_hear
-        });
-    }
-
-    fn set_members(&mut self) {
-        let now_us = self.now_us();
-        let members = &self.place.members.members;
-        self.node.set_members(members.keys().copied().collect());
-        for (node, member) in members.iter().filter(|(node, _)| **node != self.place.node) {
-            self.links.set_peer(*node, Some(&member.address), now_us);
-            if let Some(life) = self.place.lives.get(node) {
-                self.links.know_life(*node, *life);
-            }
-            if let Some(log_end) = self.place.logs.get(node) {
-                self.links.know_log(*node, *log_end);
-            }
-            if !self.links.is_up(*node) {
-                self.node.on_node_down(*node);
-            }
         }
     }
 

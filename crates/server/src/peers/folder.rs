@@ -42,6 +42,8 @@ pub(crate) struct Place {
     pub(crate) listen: SocketAddr,
     /// Where the others reach it.
     pub(crate) address: String,
+    /// Where another node may be found, if none is where it was.
+    pub(crate) lookout: Option<String>,
     /// The last life of each other node that was seen, with its lot.
     pub(crate) lives: BTreeMap<NodeId, u64>,
     /// How far the log of each other node is certainly written, as it has said.
@@ -141,6 +143,7 @@ pub(crate) fn take_place(
             folder.display()
         ));
     }
+    let lookout = wishes.join.clone().filter(|_| own.is_some());
     let (node, members) = match (known.and_then(|known| known.place), &wishes.join) {
         (Some(place), _) => place,
         (None, Some(_)) if folder.join("log").exists() => {
@@ -163,6 +166,7 @@ pub(crate) fn take_place(
         secret,
         listen,
         address,
+        lookout,
         lives,
         logs,
     };

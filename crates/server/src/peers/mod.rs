@@ -11,6 +11,7 @@ pub(crate) mod carrier;
 mod counters;
 mod folder;
 mod join;
+mod lists;
 mod names;
 mod seen;
 mod socket;
@@ -93,7 +94,8 @@ impl Peers {
         };
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(|wrong| format!("no random numbers: {wrong}"))?;
-        let links = Links::new(identity, seed, PEER_BYTES_MAX);
+        let mut links = Links::new(identity, seed, PEER_BYTES_MAX);
+        links.set_lookout(place.lookout.as_deref());
         let refused = |wrong: io::Error| format!("cannot listen at {} for other nodes: {wrong}", place.listen);
         let listener = TcpListener::bind(place.listen).map_err(refused)?;
         let address = listener.local_addr().map_err(system)?;

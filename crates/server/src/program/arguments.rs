@@ -198,7 +198,8 @@ pub struct StartArguments {
     /// Where the other nodes reach this one, if that is not where it listens
     #[arg(long, env = "RUBATO_GRID_ADDRESS", value_name = "HOST:PORT")]
     pub grid_address: Option<String>,
-    /// Join the grid of the node that listens there for others; the folder has to be empty, or this node's already
+    /// Join the grid of the node that listens there for others; the folder has to be empty, or this node's already: then the others are looked
+    /// for there if none of them is where it was
     #[arg(long, env = "RUBATO_JOIN", value_name = "HOST:PORT")]
     pub join: Option<String>,
     /// File with the secret by which the nodes of the grid know each other: 16 bytes or more, the same for all

@@ -1,0 +1,214 @@
+//! The list of members: who keeps it, what is told of it, and where nodes are reached.
+
+use super::carrier::Carrier;
+use super::folder::write_members;
+use rubato_base::NodeId;
+use rubato_grid::GridMessage;
+use rubato_grid::links::ConnectionId;
+use rubato_grid::members::{MemberMessage, Members};
+
+/// How long a node that is no member any more may hear of that.
+const LEAVING_US: u64 = 500_000;
+/// How often others are asked for a newer list by who does not reach the one that keeps it.
+const LISTS_EVERY_US: u64 = 2_000_000;
+/// How many others are asked at a time.
+const LISTS_ASKED_MAX: usize = 8;
+
+impl Carrier {
+    /// Whether this node changes the list of members: the one that keeps everything else that there is once.
+    pub(super) fn keeps_list(&self) -> bool {
+        self.node.keeper() == Some(self.place.node)
+    }
+
+    /// What two nodes say to each other first. Lists go both ways: whoever has the newer one may not be the one that has made it.
+    pub(super) fn greet(&mut self, node: NodeId) {
+        self.tell_list([node]);
+        self.tell_written([node]);
+        if self.node.keeper() == Some(node) {
+            self.tell_address(node);
+        }
+    }
+
+    /// Another node keeps the list: it is told what it has to know, and tells the others what it has.
+    pub(super) fn follow_keeper(&mut self) {
+        let keeper = self.node.keeper();
+        if std::mem::replace(&mut self.keeper, keeper) == keeper {
+            return;
+        }
+        match keeper {
+            Some(keeper) if keeper == self.place.node => {
+                if let Err(why) = self.note_own_address() {
+                    tracing::error!(why, "the list of nodes could not be written down");
+                }
+                let all: Vec<NodeId> = self.place.members.members.keys().copied().collect();
+                self.tell_list(all);
+            }
+            Some(keeper) => self.tell_address(keeper),
+            None => {}
+        }
+    }
+
+    fn tell_list(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        let list = GridMessage::Member(MemberMessage::List(self.place.members.clone()));
+        for node in nodes {
+            self.links.send(node, &list);
+        }
+    }
+
+    /// The one who keeps the list is reached where it listens now.
+    pub(super) fn note_own_address(&mut self) -> Result<(), String> {
+        let mut changed = self.place.members.clone();
+        changed.move_to(self.place.node, &self.place.address);
+        self.change_members(changed)
+    }
+
+    /// Whoever does not reach the one who keeps the list asks others for a newer one: it may say where that one is now.
+    pub(super) fn ask_for_lists(&mut self, now_us: u64) {
+        let is_reached = |keeper: NodeId| keeper == self.place.node || self.links.is_up(keeper);
+        if now_us < self.asked_for_lists_us + LISTS_EVERY_US || self.node.keeper().is_some_and(is_reached) {
+            return;
+        }
+        self.asked_for_lists_us = now_us;
+        let up = self
+            .place
+            .members
+            .members
+            .keys()
+            .copied()
+            .filter(|node| self.links.is_up(*node));
+        // Others from time to time, where there are many.
+        let mut up: Vec<NodeId> = up.collect();
+        let count = up.len().max(1);
+        up.rotate_left((now_us / LISTS_EVERY_US) as usize % count);
+        self.tell_list(up.into_iter().take(LISTS_ASKED_MAX));
+    }
+
+    /// The keeper has this node's address, unless it is another one by now.
+    fn tell_address(&mut self, keeper: NodeId) {
+        let known = self.place.members.members.get(&self.place.node);
+        if known.is_none_or(|known| known.address != self.place.address) {
+            let moved = MemberMessage::MovedTo(self.place.address.clone());
+            self.links.send(keeper, &GridMessage::Member(moved));
+        }
+    }
+
+    pub(super) fn on_application(&mut self, connection: ConnectionId, message: MemberMessage) {
+        let MemberMessage::Apply { applicant, address } = message else {
+            return;
+        };
+        let answer = if !self.keeps_list() {
+            let keeper = self
+                .node
+                .keeper()
+                .and_then(|keeper| self.place.members.members.get(&keeper));
+            match keeper {
+                Some(keeper) => MemberMessage::AskAt(keeper.address.clone()),
+                None => {
+                    MemberMessage::NotAdmitted("the node does not know yet who keeps the list of members".to_owned())
+                }
+            }
+        } else {
+            let mut changed = self.place.members.clone();
+            match changed.admit(applicant, &address) {
+                Ok(node) => match self.change_members(changed) {
+                    Ok(()) => {
+                        tracing::info!(node = node.0, address, "a node belongs to the grid");
+                        MemberMessage::Admitted(node, self.place.members.clone())
+                    }
+                    Err(why) => MemberMessage::NotAdmitted(why),
+                },
+                Err(why) => MemberMessage::NotAdmitted(why),
+            }
+        };
+        self.links.answer(connection, answer);
+    }
+
+    pub(super) fn on_member_message(&mut self, from: NodeId, message: MemberMessage) {
+        if let MemberMessage::Written(log_end) = message {
+            return self.note_log(from, log_end);
+        }
+        let mut changed = self.place.members.clone();
+        match message {
+            MemberMessage::List(list) => {
+                // Who asks whether there is a newer one says so by its own.
+                if list.grid == changed.grid && list.version < changed.version {
+                    self.tell_list([from]);
+                }
+                if !changed.take_over(list) {
+                    return;
+                }
+            }
+            MemberMessage::MovedTo(address) if self.keeps_list() => changed.move_to(from, &address),
+            _ => return,
+        }
+        if let Err(why) = self.change_members(changed) {
+            tracing::error!(why, "the list of nodes could not be written down");
+        }
+    }
+
+    /// Writes the list down, goes by it, and tells it to the others.
+    fn change_members(&mut self, changed: Members) -> Result<(), String> {
+        if changed == self.place.members {
+            return Ok(());
+        }
+        write_members(&self.place, &changed)?;
+        let before = std::mem::replace(&mut self.place.members, changed);
+        if !self.place.members.members.contains_key(&self.place.node) {
+            let why = "this node was removed from its grid";
+            tracing::error!("{why}: it serves nobody any more, and its folder is not used again");
+            self.links.stop(why);
+            self.node.on_removed();
+            return Ok(());
+        }
+        self.set_members();
+        if self.keeps_list() {
+            // Those that have gone are to hear it, too.
+            self.tell_list(before.members.keys().copied());
+        }
+        let until_us = self.now_us() + LEAVING_US;
+        let is_gone = |node: &&NodeId| !self.place.members.members.contains_key(node);
+        let gone: Vec<NodeId> = before.members.keys().filter(is_gone).copied().collect();
+        self.leaving.extend(gone.into_iter().map(|node| (node, until_us)));
+        Ok(())
+    }
+
+    /// The keeper: takes those out of the list that are to be members no more. All: closes the channels to those that were.
+    pub(super) fn remove_members(&mut self) {
+        let removed = self.node.removed();
+        if !removed.is_empty() && self.keeps_list() {
+            let mut changed = self.place.members.clone();
+            removed.iter().for_each(|node| changed.remove(*node));
+            match self.change_members(changed) {
+                Ok(()) => tracing::info!(?removed, "removed from the grid"),
+                Err(why) => tracing::error!(why, "the list of nodes could not be written down"),
+            }
+        }
+        let now_us = self.now_us();
+        let links = &mut self.links;
+        self.leaving.retain(|node, until_us| {
+            let may_hear = *until_us > now_us;
+            if !may_hear {
+                links.remove_peer(*node);
+            }
+            may_hear
+        });
+    }
+
+    pub(super) fn set_members(&mut self) {
+        let now_us = self.now_us();
+        let members = &self.place.members.members;
+        self.node.set_members(members.keys().copied().collect());
+        for (node, member) in members.iter().filter(|(node, _)| **node != self.place.node) {
+            self.links.set_peer(*node, Some(&member.address), now_us);
+            if let Some(life) = self.place.lives.get(node) {
+                self.links.know_life(*node, *life);
+            }
+            if let Some(log_end) = self.place.logs.get(node) {
+                self.links.know_log(*node, *log_end);
+            }
+            if !self.links.is_up(*node) {
+                self.node.on_node_down(*node);
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Errors of log and store as a user sees them.
 
-use rubato_base::{Error, SqlState};
+use rubato_base::{Error, NodeId, SqlState};
 
 /// A failure of the log.
 pub(crate) fn log_error(error: &rubato_log::Error) -> Error {
@@ -26,6 +26,16 @@ pub(crate) fn write_refusal(error: &rubato_log::Error) -> Error {
     }
 }
 
+/// The same error, which says that it is one of this node of the grid.
+pub(crate) fn at_node(error: Error, node: NodeId) -> Error {
+    let place = format!("It is so on node {} of the grid.", node.0);
+    let detail = match error.fields().detail.as_deref() {
+        Some(detail) => format!("{detail} {place}"),
+        None => place,
+    };
+    error.with_detail(detail)
+}
+
 /// A failure of the store.
 pub(crate) fn store_error(error: &rubato_storage::Error) -> Error {
     use rubato_storage::Error as Store;
@@ -38,4 +48,25 @@ pub(crate) fn store_error(error: &rubato_storage::Error) -> Error {
         Store::KeyTooLong { .. } => SqlState::PROGRAM_LIMIT_EXCEEDED,
     };
     Error::new(code, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_node_it_is_whose_disk_is_full_is_told() {
+        let file = "log/7".to_owned();
+        let full = at_node(write_refusal(&rubato_log::Error::NoSpace { file }), NodeId(2));
+        assert_eq!(full.code(), SqlState::DISK_FULL);
+        assert_eq!(
+            full.fields().detail.as_deref(),
+            Some("The file is log/7. It is so on node 2 of the grid.")
+        );
+        let other = at_node(Error::new(SqlState::IO_ERROR, "gone"), NodeId(0));
+        assert_eq!(
+            other.fields().detail.as_deref(),
+            Some("It is so on node 0 of the grid.")
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! Commits into the formula log.
 
-use crate::errors::{log_error, write_refusal};
+use crate::errors::{OwnPlace, log_error, write_refusal};
 use crate::record::{
     PART_BYTES_MAX, begin_commit, begin_part, begin_prepare, put_agreement, put_change, put_decision, put_end,
     put_standing,
@@ -19,14 +19,16 @@ pub(crate) type LogEnd = Arc<Mutex<Option<Appender>>>;
 pub(crate) struct LogWriter {
     end: LogEnd,
     forcer: Forcer,
+    place: OwnPlace,
     scratch: Vec<u8>,
 }
 
 impl LogWriter {
-    pub(crate) fn new(end: LogEnd, forcer: Forcer) -> LogWriter {
+    pub(crate) fn new(end: LogEnd, forcer: Forcer, place: OwnPlace) -> LogWriter {
         LogWriter {
             end,
             forcer,
+            place,
             scratch: Vec::with_capacity(4096),
         }
     }
@@ -39,7 +41,7 @@ impl LogWriter {
         // A commit that is appended can be neither undone nor acknowledged on a full disk: so room comes first.
         self.forcer
             .reserve(self.scratch.len())
-            .map_err(|error| write_refusal(&error))?;
+            .map_err(|error| self.place.told(write_refusal(&error)))?;
         loop {
             match appender.append(&self.scratch) {
                 Ok(end) => return Ok(Lsn(end.0)),

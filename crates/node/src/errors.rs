@@ -1,6 +1,7 @@
 //! Errors of log and store as a user sees them.
 
 use rubato_base::{Error, NodeId, SqlState};
+use std::sync::{Arc, OnceLock};
 
 /// A failure of the log.
 pub(crate) fn log_error(error: &rubato_log::Error) -> Error {
@@ -26,14 +27,28 @@ pub(crate) fn write_refusal(error: &rubato_log::Error) -> Error {
     }
 }
 
-/// The same error, which says that it is one of this node of the grid.
-pub(crate) fn at_node(error: Error, node: NodeId) -> Error {
-    let place = format!("It is so on node {} of the grid.", node.0);
-    let detail = match error.fields().detail.as_deref() {
-        Some(detail) => format!("{detail} {place}"),
-        None => place,
-    };
-    error.with_detail(detail)
+/// Which node of a grid this is, once that is known, if it is one. Whose client cannot write may be at another node: it is told of which.
+#[derive(Clone, Default)]
+pub(crate) struct OwnPlace(Arc<OnceLock<NodeId>>);
+
+impl OwnPlace {
+    /// It is this one; said once, when the node is opened.
+    pub(crate) fn set(&self, node: NodeId) {
+        let _ = self.0.set(node);
+    }
+
+    /// The same error, which says where it is so.
+    pub(crate) fn told(&self, error: Error) -> Error {
+        let Some(node) = self.0.get() else {
+            return error;
+        };
+        let place = format!("It is so on node {} of the grid.", node.0);
+        let detail = match error.fields().detail.as_deref() {
+            Some(detail) => format!("{detail} {place}"),
+            None => place,
+        };
+        error.with_detail(detail)
+    }
 }
 
 /// A failure of the store.
@@ -56,17 +71,18 @@ mod tests {
 
     #[test]
     fn which_node_it_is_whose_disk_is_full_is_told() {
-        let file = "log/7".to_owned();
-        let full = at_node(write_refusal(&rubato_log::Error::NoSpace { file }), NodeId(2));
-        assert_eq!(full.code(), SqlState::DISK_FULL);
-        assert_eq!(
-            full.fields().detail.as_deref(),
-            Some("The file is log/7. It is so on node 2 of the grid.")
-        );
-        let other = at_node(Error::new(SqlState::IO_ERROR, "gone"), NodeId(0));
-        assert_eq!(
-            other.fields().detail.as_deref(),
-            Some("It is so on node 0 of the grid.")
-        );
+        let full = || {
+            let file = "log/7".to_owned();
+            write_refusal(&rubato_log::Error::NoSpace { file })
+        };
+        let place = OwnPlace::default();
+        assert_eq!(place.told(full()), full(), "a node alone");
+        place.clone().set(NodeId(2));
+        let told = place.told(full());
+        assert_eq!(told.code(), SqlState::DISK_FULL);
+        let expected = "The file is log/7. It is so on node 2 of the grid.";
+        assert_eq!(told.fields().detail.as_deref(), Some(expected));
+        let told = place.told(Error::new(SqlState::IO_ERROR, "gone"));
+        assert_eq!(told.fields().detail.as_deref(), Some("It is so on node 2 of the grid."));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::CheckpointReport;
 use crate::commit_log::LogEnd;
-use crate::errors::{at_node, log_error, write_refusal};
+use crate::errors::{OwnPlace, log_error, write_refusal};
 use crate::hosted::{Heard, Hosting};
 use crate::laying::Laying;
 use crate::memory::{FILLED_SHARE, RowsBound};
@@ -12,7 +12,7 @@ use crate::source::StoredTables;
 use crate::worker::NodeWorker;
 use parking_lot::{Condvar, Mutex};
 use rubato_base::trace::Tracer;
-use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState};
+use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_log::{Forcer, LogDirectory, Options};
 use rubato_protocol::{Admission, Policies, Statistics};
 use rubato_sql::analytics::Engine;
@@ -24,8 +24,8 @@ use rubato_sql::session::{PLANS_MAX_DEFAULT, PlanCache};
 use rubato_stages::worker::WakeHandle;
 use rubato_stages::{Helper, Helpers};
 use rubato_storage::Store;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// Pause between two attempts to force a log that fails.
 const FORCE_PAUSE_US: i64 = 250_000;
@@ -130,7 +130,7 @@ pub(crate) struct Shared {
     /// Transactions that were let in by load control although they are judged, and have not ended.
     pub(crate) judged_inside: AtomicUsize,
     /// Which node of a grid this is, if it is one.
-    pub(crate) number: OnceLock<NodeId>,
+    pub(crate) place: OwnPlace,
     /// Why the last checkpoint failed, if it did.
     pub(crate) checkpoint_failure: Mutex<Option<Error>>,
     /// A checkpoint has ended, or would have had nothing to store, and memory was full all the same: of what open transactions hold.
@@ -329,12 +329,7 @@ impl Shared {
             crowded.then(|| self.checkpoint_failure.lock().clone()).flatten()
         });
         if shortage.is_some() || partition.refuses_writes.is_some() {
-            // Whose client it is that cannot write may be at another node.
-            let told = |error| match self.number.get() {
-                Some(node) => at_node(error, *node),
-                None => error,
-            };
-            partition.refuses_writes = shortage.map(told);
+            partition.refuses_writes = shortage.map(|error| self.place.told(error));
         }
     }
 
@@ -416,7 +411,7 @@ impl Node {
             crowded: AtomicBool::new(false),
             judged_inside: AtomicUsize::new(0),
             stuck: AtomicBool::new(false),
-            number: OnceLock::new(),
+            place: recovered.place,
             checkpoint_failure: Mutex::new(None),
             last_checkpoint_us: AtomicI64::new((settings.clock_us)()),
             unused_looked_at_us: AtomicI64::new(0),

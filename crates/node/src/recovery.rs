@@ -4,7 +4,7 @@ mod definitions;
 
 use crate::checkpoint::{MARK_TABLE, Mark, check_log_end, note_log_end, spill, with_attached};
 use crate::commit_log::{LogEnd, LogWriter};
-use crate::errors::{log_error, store_error};
+use crate::errors::{OwnPlace, log_error, store_error};
 use crate::laying::Laying;
 use crate::node::NodeSettings;
 use crate::read_ahead::LogSource;
@@ -89,6 +89,7 @@ pub(crate) struct Recovered {
     pub(crate) partition: Partition,
     pub(crate) forcer: Forcer,
     pub(crate) log_end: LogEnd,
+    pub(crate) place: OwnPlace,
     pub(crate) report: RecoveryReport,
     /// What of it no later catalog has is dropped with the next mark.
     pub(crate) stored: StoredTables,
@@ -121,11 +122,12 @@ pub(crate) fn recover(
     report.cut_bytes = tail.dropped_bytes;
     let (stored, laying) = (Arc::clone(&recovery.stored), Arc::clone(&recovery.laying));
     drop_unknown(&**store, &stored.lock())?;
+    let place = OwnPlace::default();
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
     let mut partition = Partition {
         database: recovery.database,
         databases: Arc::default(),
-        log: Box::new(LogWriter::new(Arc::clone(&log_end), forcer.clone())),
+        log: Box::new(LogWriter::new(Arc::clone(&log_end), forcer.clone(), place.clone())),
         sequences: recovery.sequences,
         row_numbers: RowNumberCounters::default(),
         next_storage_id: recovery.next_storage_id,
@@ -158,6 +160,7 @@ pub(crate) fn recover(
         partition,
         forcer,
         log_end,
+        place,
         report,
         stored,
         laying,

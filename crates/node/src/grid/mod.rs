@@ -180,8 +180,7 @@ impl GridNode {
     ) -> Result<(GridNode, RecoveryReport)> {
         settings.check()?;
         let (node, report, past) = Node::open_with_past(store, directory, options, node_settings)?;
-        // It is set once, here.
-        let _ = node.0.number.set(settings.id);
+        node.0.place.set(settings.id);
         let before = past.standing.unwrap_or_default();
         let mut partition = node.0.partition.lock();
         let clock = partition.database.clock();

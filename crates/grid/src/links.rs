@@ -604,7 +604,7 @@ impl Links {
             if is_news {
                 *said = Some(why.to_string());
                 let why = why.to_string();
-                self.events.push_back(Event::Refused { node, address, why });
+                self.events.push_back(Event::NotFound { address, why });
             }
             return;
         }

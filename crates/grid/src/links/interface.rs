@@ -70,6 +70,13 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// No node was found at the place to look ([`super::Links::set_lookout`]; said once for each reason).
+    NotFound {
+        /// That place.
+        address: String,
+        /// Why.
+        why: String,
+    },
     /// Somebody wants to be a member. It is answered by [`super::Links::answer`].
     Applied {
         /// Whose connection it is.

@@ -106,6 +106,14 @@ fn nodes_whose_addresses_are_all_others_find_each_other_by_a_place_to_look() {
             network.nodes[node as usize].set_peer(NodeId(other), Some("nowhere"), 0);
         }
     }
+    network.nodes[1].set_lookout(Some("nowhere"));
+    network.run_us(10_000_000);
+    let said = network.events(1);
+    let not_found: Vec<&Event> = said
+        .iter()
+        .filter(|event| matches!(event, Event::NotFound { .. }))
+        .collect();
+    assert_eq!(not_found.len(), 1, "{said:?}");
     let found = |network: &mut Network, node| network.events(node).iter().filter(|event| is_up(event)).count();
     network.run_us(20_000_000);
     assert_eq!([0, 1, 2].map(|node| found(&mut network, node)), [0, 0, 0]);

@@ -448,6 +448,9 @@ impl Carrier {
                     Some(node) => tracing::warn!(node = node.0, address, why, "no channel to a node"),
                     None => tracing::warn!(address, why, "a connection to the port of the grid was refused"),
                 },
+                Event::NotFound { address, why } => {
+                    tracing::warn!(address, why, "no other node is found where --join says");
+                }
                 // (It is told at each attempt.)
                 Event::Outdated { .. } if self.is_outdated => {}
                 Event::Outdated { why } => {

@@ -98,9 +98,8 @@ impl AdvisoryLocks {
         }
         let lock = self.locks.entry(key).or_default();
         if lock.may_have(session, shared) {
-            let before = lock.queue.len();
+            let has_waited = lock.is_waited_for_by(session);
             lock.queue.retain(|(waiter, _)| *waiter != session);
-            let has_waited = lock.queue.len() != before;
             let held = lock
                 .holders
                 .iter_mut()

@@ -215,8 +215,8 @@ impl Partition {
     /// Tells those who look for circles of waits over several nodes who waits for whose advisory lock (rule Q-5). On a node alone sessions
     /// look themselves (`session/circles.rs`).
     pub fn note_lock_waits(&mut self) {
-        if let Some(waits) = self.advisory.changed_waits()
-            && self.grid.is_some()
+        if self.grid.is_some()
+            && let Some(waits) = self.advisory.changed_waits()
             && (!waits.is_empty() || self.database.has_waits_beside())
         {
             self.database.set_waits_beside(waits);

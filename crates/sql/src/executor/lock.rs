@@ -7,7 +7,7 @@ use super::ranges::{access_range, access_ranges, in_ranges};
 use crate::catalog::Table;
 use crate::plan::{Access, JoinKind, LockWait, Relation, SelectPlan, Step};
 use crate::planner::expressions;
-use rubato_base::{ColumnSet, Error, Key, Row, SqlState, Value};
+use rubato_base::{ColumnSet, Error, Key, Row, SqlState, TableId, Value};
 use rubato_formula::Expr;
 use rubato_protocol::{KeyRange, OnBusy, OrderedRead, Outcome, Stop};
 use std::cell::OnceCell;
@@ -55,22 +55,36 @@ pub(crate) fn lock_tuple(
     refresh(plan, states, tuple, &mut read_locked, context)
 }
 
-/// Asks other nodes for the locks of a tuple that is locked soon, so that those of several are asked for together.
-pub(crate) fn lock_tuple_ahead(
+/// Asks other nodes for the locks of tuples that are locked soon, so that those of several are asked for together; `in_order` as
+/// [`crate::far::Rows::want_locks`].
+pub(crate) fn lock_tuples_ahead<'t>(
     plan: &SelectPlan,
     states: &[StepState],
-    tuple: &[Value],
+    tuples: impl IntoIterator<Item = &'t [Value]>,
+    in_order: bool,
     context: &mut ExecutionContext<'_>,
 ) {
-    for (step, state) in plan.steps.iter().zip(states) {
-        if let (Some(lock), Relation::Table(table)) = (state.lock.filter(|lock| !lock.at_once), &step.relation)
-            && lock.wait == LockWait::Queue
-            && let Value::Bytea(key) = &tuple[lock.key_slot]
-        {
-            let columns = locked_columns(step, table);
-            context.database.want_lock(table.id, key, columns);
-        }
-    }
+    let tuples = tuples.into_iter();
+    let locks = tuples.flat_map(|tuple| locks_of(plan, states, tuple));
+    context.database.want_locks(locks, in_order);
+}
+
+/// The rows that a tuple locks, in the order in which it does.
+fn locks_of<'a>(
+    plan: &'a SelectPlan,
+    states: &'a [StepState],
+    tuple: &'a [Value],
+) -> impl Iterator<Item = (TableId, &'a [u8], ColumnSet)> {
+    let steps = plan.steps.iter().zip(states);
+    steps.filter_map(move |(step, state)| {
+        let lock = state
+            .lock
+            .filter(|lock| !lock.at_once && lock.wait == LockWait::Queue)?;
+        let (Relation::Table(table), Value::Bytea(key)) = (&step.relation, &tuple[lock.key_slot]) else {
+            return None;
+        };
+        Some((table.id, key.as_slice(), locked_columns(step, table)))
+    })
 }
 
 /// How a row is read again.

@@ -47,6 +47,8 @@ pub(crate) struct SelectRun {
     wait: Option<Wait>,
     /// Sorted tuples whose locks are asked for.
     in_turn: VecDeque<Vec<Value>>,
+    /// The locks of the tuples that have been read are asked for one after the other, in their order.
+    locks_in_order: bool,
 }
 
 #[derive(Default)]

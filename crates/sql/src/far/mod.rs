@@ -16,6 +16,7 @@ mod known;
 mod later;
 mod laying;
 mod line;
+mod locks;
 mod moving;
 mod pages;
 mod relay;
@@ -26,6 +27,7 @@ pub use conversation::{FarMark, FarRows};
 pub use known::KnownHere;
 pub(crate) use known::ends_within;
 pub(crate) use laying::{LaidFrom, LaidInVain};
+pub(crate) use locks::LOCKED_IN_ORDER_MAX;
 pub use walk::{Along, Passage};
 
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
@@ -346,19 +348,6 @@ impl<'a> Rows<'a> {
         if !far.is_within_row() {
             let key = Key::from_bytes(key);
             far.want(node, Operation::Read { table, key, columns });
-        }
-    }
-
-    /// As [`Rows::want`], for what is soon read as [`Rows::read_for_update`] does by whoever queues.
-    pub(crate) fn want_lock(&mut self, table: TableId, key: &[u8], columns: ColumnSet) {
-        if self.is_here(table, key) || self.moving(table, key).is_some() {
-            return;
-        }
-        if let Some((far, node)) = self.queue_of(table, key)
-            && !far.is_within_row()
-        {
-            let key = Key::from_bytes(key);
-            far.want(node, Operation::Lock { table, key, columns });
         }
     }
 

@@ -141,3 +141,51 @@ fn a_circle_through_an_advisory_lock_and_a_row_of_another_node_is_found() {
         assert_eq!(sites[gone_on].said(), ["C COMMIT", "Z I"]);
     }
 }
+
+/// Who locks a few rows in an agreed order closes no circle: of these none is locked before those that come first (decision 0059).
+#[test]
+fn a_few_rows_of_both_nodes_are_locked_in_their_order() {
+    for locking in [
+        "SELECT id FROM accounts WHERE id IN (2, 3, 5) FOR UPDATE",
+        "SELECT id FROM accounts WHERE id IN (3, 2, 5) ORDER BY id FOR UPDATE",
+        "SELECT id FROM accounts WHERE id IN (2, 3, 5) ORDER BY v, id LIMIT 3 FOR UPDATE",
+        "SELECT id FROM accounts WHERE name IN ('account 2', 'account 3', 'account 5') ORDER BY id FOR UPDATE",
+        "SELECT a.id FROM (VALUES (2), (3), (5)) n (k) JOIN accounts a ON a.id = n.k ORDER BY n.k FOR UPDATE OF a",
+    ] {
+        let mut sites = spread();
+        let older = begin_there(&mut sites);
+        assert!(has_row(&lock_at(0, &mut sites, older, 2)));
+        sites[0].send(locking);
+        work(&mut sites);
+        assert!(sites[0].idle.is_none(), "{locking}: it waits");
+        let behind = ask_at(1, &mut sites, "SELECT v FROM accounts WHERE id = 3 FOR UPDATE NOWAIT");
+        assert_eq!(behind[1], "D 100", "{locking}: {behind:?}");
+        sites[0].node.commit(older);
+        work(&mut sites);
+        let said = sites[0].said();
+        assert_eq!(said[1..4], ["D 2", "D 3", "D 5"], "{locking}: {said:?}");
+    }
+}
+
+/// Those of one node that follow each other are asked for together.
+#[test]
+fn a_few_rows_of_one_other_node_are_locked_at_once() {
+    let mut sites = spread();
+    // Now and then the nodes have other things to tell each other, too.
+    let mut messages_of = |rows: &str| {
+        let sql = format!("SELECT id FROM accounts WHERE id IN ({rows}) ORDER BY id FOR UPDATE");
+        (0..6)
+            .map(|_| counted(0, &mut sites, &sql).1)
+            .min()
+            .expect("six of them")
+    };
+    assert_eq!(messages_of("1, 3, 5, 7, 9"), messages_of("1"));
+    // A commit over both nodes takes one more or less.
+    let of_both = messages_of("2, 4, 5, 7");
+    assert!(of_both.abs_diff(messages_of("2, 5")) <= 1);
+    let more = messages_of("1, 2, 3, 4, 5") - of_both;
+    assert!(
+        (3..=5).contains(&more),
+        "{more}: a question and an answer for each change of nodes"
+    );
+}

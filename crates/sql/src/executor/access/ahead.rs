@@ -4,6 +4,7 @@ use super::super::BATCH_TUPLES;
 use super::super::keys::point_key;
 use super::{ExecutionContext, Reader, StepState};
 use crate::catalog::Table;
+use crate::far::LOCKED_IN_ORDER_MAX;
 use crate::plan::{Access, LockWait, Relation, Step};
 use rubato_base::{ColumnSet, Key};
 
@@ -19,8 +20,12 @@ pub(super) fn look_ahead(step: &Step, state: &mut StepState, want: usize, contex
     if state.next_input == 0 {
         state.asked_ahead = 0;
     }
-    // Rows are asked for once for all tuples; locks as far as tuples are wanted by now.
-    let from = state.asked_ahead.max(state.next_input);
+    // Rows are asked for once for all tuples; locks as far as tuples are wanted by now, those of a few each in its turn.
+    let in_order = state.lock.is_some() && state.input.len() <= LOCKED_IN_ORDER_MAX;
+    let from = match in_order {
+        true => state.next_input,
+        false => state.asked_ahead.max(state.next_input),
+    };
     let to = match state.lock {
         None if from > 0 => return,
         None => BATCH_TUPLES,
@@ -38,13 +43,12 @@ pub(super) fn look_ahead(step: &Step, state: &mut StepState, want: usize, contex
     if state.lock.is_none() {
         return context.database.look_ahead(table.id, step.reads, &keys);
     }
-    for key in &keys {
-        context.database.want_lock(table.id, key.as_bytes(), step.reads);
-    }
+    let locks = keys.iter().map(|key| (table.id, key.as_bytes(), step.reads));
+    context.database.want_locks(locks, in_order);
 }
 
-/// Asks for rows whose keys are known, or for their locks if they are locked as they are found: no more of these than are wanted.
-/// `columns` are those that are read.
+/// Asks for rows whose keys are known, or for their locks if they are locked as they are found: no more of these than are wanted, and of a
+/// few each in its turn ([`lock_in_turn`]). `columns` are those that are read.
 pub(super) fn keys_ahead(
     table: &Table,
     keys: &[Key],
@@ -58,11 +62,33 @@ pub(super) fn keys_ahead(
             context.database.look_ahead(table.id, reader.step.reads, &keys[..count]);
         }
         Some(lock) if lock.at_once && lock.wait == LockWait::Queue => {
-            let count = keys.len().min(want.saturating_sub(reader.output.len()));
-            for key in &keys[..count] {
-                context.database.want_lock(table.id, key.as_bytes(), columns);
+            let keys = wanted(keys, want, reader);
+            if keys.len() > LOCKED_IN_ORDER_MAX {
+                let locks = keys.iter().map(|key| (table.id, key.as_bytes(), columns));
+                context.database.want_locks(locks, false);
             }
         }
         Some(_) => {}
     }
+}
+
+/// The turn of the first of these rows comes, if they are locked as they are found: those behind it that its node has are asked for with
+/// it, if they are a few.
+pub(super) fn lock_in_turn(
+    table: &Table,
+    keys: &[Key],
+    (columns, want): (ColumnSet, usize),
+    reader: &Reader<'_>,
+    context: &mut ExecutionContext<'_>,
+) {
+    let at_once = reader.lock.filter(|lock| lock.at_once && lock.wait == LockWait::Queue);
+    let keys = wanted(keys, want, reader);
+    if at_once.is_some() && keys.len() <= LOCKED_IN_ORDER_MAX && context.database.has_others() {
+        let locks = keys.iter().map(|key| (table.id, key.as_bytes(), columns));
+        context.database.want_locks(locks, true);
+    }
+}
+
+fn wanted<'k>(keys: &'k [Key], want: usize, reader: &Reader<'_>) -> &'k [Key] {
+    &keys[..keys.len().min(want.saturating_sub(reader.output.len()))]
 }

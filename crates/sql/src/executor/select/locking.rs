@@ -4,34 +4,42 @@
 //! for a transaction of this node begins again: the snapshot may have moved meanwhile.
 
 use super::{NextTuple, Phase, SelectRun, passes, projected};
-use crate::executor::lock::{lock_tuple, lock_tuple_ahead};
+use crate::executor::lock::{lock_tuple, lock_tuples_ahead};
 use crate::executor::sorting::{Merge, Sorter};
 use crate::executor::{BATCH_TUPLES, ExecutionContext, WRITTEN_ROW_COST};
-use crate::far::waits_for_others;
+use crate::far::{LOCKED_IN_ORDER_MAX, waits_for_others};
 use crate::plan::SelectPlan;
 use rubato_base::Value;
 use rubato_formula::{Expr, Volatility};
 use rubato_protocol::Outcome;
 
 impl SelectRun {
-    /// Asks for the locks of the tuples that have just been read, as many as are of use.
-    pub(super) fn lock_ahead(&self, plan: &SelectPlan, useful: usize, context: &mut ExecutionContext<'_>) {
+    /// Asks for the locks of the tuples that have just been read, as many as are of use; of a few, for those of each in its turn.
+    pub(super) fn lock_ahead(&mut self, plan: &SelectPlan, useful: usize, context: &mut ExecutionContext<'_>) {
+        self.locks_in_order = self.batch.len() <= LOCKED_IN_ORDER_MAX;
+        if !self.locks_in_order {
+            self.ask_for_locks(plan, (0, useful), context);
+        }
+    }
+
+    /// Asks for the locks of those from this place on.
+    fn ask_for_locks(&self, plan: &SelectPlan, (from, useful): (usize, usize), context: &mut ExecutionContext<'_>) {
         // A sort may throw tuples away, and what a condition says is asked once more.
         let differs = |filter: &Expr| filter.volatility() == Volatility::Volatile;
         let is_sure = plan.order_by.is_empty() && !plan.filter.as_ref().is_some_and(differs);
         if plan.lock.is_none() || !is_sure || !context.database.has_others() {
             return;
         }
-        let mut asked = 0;
-        for place in 0..self.batch.len() {
+        let mut wanted = Vec::new();
+        for place in from..self.batch.len() {
             let tuple = self.batch.tuple(place);
             match passes(plan, tuple, context) {
-                Ok(true) if asked < useful => lock_tuple_ahead(plan, &self.states, tuple, context),
-                Ok(false) => continue,
-                _ => return,
+                Ok(true) if wanted.len() < useful => wanted.push(tuple),
+                Ok(false) => {}
+                _ => break,
             }
-            asked += 1;
         }
+        lock_tuples_ahead(plan, &self.states, wanted, self.locks_in_order, context);
     }
 
     /// Locks what is left, as far as it gets. No row is shown before all are locked.
@@ -49,6 +57,9 @@ impl SelectRun {
                 NextTuple::End => break,
             };
             context.spend(WRITTEN_ROW_COST);
+            if self.locks_in_order {
+                self.ask_for_locks(plan, (place, useful), context);
+            }
             let mut row = Vec::with_capacity(plan.projection.len());
             match self.project(plan, place, &mut row, context) {
                 Ok(true) => {
@@ -103,6 +114,10 @@ impl SelectRun {
             if self.in_turn.is_empty() {
                 self.take_in_turn(plan, &mut tuples, context);
             }
+            if self.locks_in_order {
+                let tuples = self.in_turn.iter().map(Vec::as_slice);
+                lock_tuples_ahead(plan, &self.states, tuples, true, context);
+            }
             let Some(tuple) = self.in_turn.front_mut() else {
                 break;
             };
@@ -121,14 +136,18 @@ impl SelectRun {
         Ok(self.collected(rows))
     }
 
-    /// The next sorted tuples, as many as are of use, whose locks are asked for together.
+    /// The next sorted tuples, as many as are of use, whose locks are asked for together; those of a few, each in its turn.
     fn take_in_turn(&mut self, plan: &SelectPlan, tuples: &mut Merge<Vec<Value>>, context: &mut ExecutionContext<'_>) {
         let useful = self.window.useful_rows().unwrap_or(BATCH_TUPLES).min(BATCH_TUPLES);
         while self.in_turn.len() < useful
             && let Some((_, tuple)) = tuples.next(&plan.order_by)
         {
-            lock_tuple_ahead(plan, &self.states, &tuple, context);
             self.in_turn.push_back(tuple);
+        }
+        self.locks_in_order = self.in_turn.len() <= LOCKED_IN_ORDER_MAX;
+        if !self.locks_in_order {
+            let tuples = self.in_turn.iter().map(Vec::as_slice);
+            lock_tuples_ahead(plan, &self.states, tuples, false, context);
         }
     }
 }

@@ -22,9 +22,28 @@ pub struct RowRef<'a>(&'a [u8]);
 impl Row {
     /// Packs `values`.
     pub fn from_values(values: &[Value]) -> Row {
-        let mut builder = RowBuilder::default();
-        values.iter().for_each(|value| builder.push(value));
-        builder.finish()
+        Row::narrow(values).unwrap_or_else(|| {
+            let mut builder = RowBuilder::default();
+            values.iter().for_each(|value| builder.push(value));
+            builder.finish()
+        })
+    }
+
+    /// Most rows: in one piece, written where it stays. `None` for one whose data need wider offsets.
+    fn narrow(values: &[Value]) -> Option<Row> {
+        let data_at = HEADER_BYTES + 2 * values.len();
+        let data_bytes: usize = values.iter().map(about_bytes).sum();
+        let mut bytes = Vec::with_capacity(data_at + data_bytes);
+        bytes.push(0);
+        bytes.extend_from_slice(&(values.len() as u16).to_le_bytes());
+        bytes.resize(data_at, 0);
+        for (column, value) in values.iter().enumerate() {
+            encode_value(value, &mut bytes);
+            let end = u16::try_from(bytes.len() - data_at).ok()?;
+            let offset_at = HEADER_BYTES + 2 * column;
+            bytes[offset_at..offset_at + 2].copy_from_slice(&end.to_le_bytes());
+        }
+        Some(Row(bytes.into_boxed_slice()))
     }
 
     /// Takes bytes from outside: every column is checked, so that later access cannot fail.
@@ -271,6 +290,17 @@ pub fn pack_columns<'a>(columns: impl ExactSizeIterator<Item = &'a [u8]> + Clone
 pub struct RowBuilder {
     ends: Vec<u32>,
     data: Vec<u8>,
+}
+
+/// How many bytes the value takes in a row: that many for most, about that many for the rest.
+fn about_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null => 0,
+        Value::Int4(_) | Value::Date(_) | Value::Float4(_) => 5,
+        Value::Int8(_) | Value::Float8(_) | Value::Timestamp(_) | Value::TimestampTz(_) => 9,
+        Value::Text(text) => 1 + text.len(),
+        other => 12 + other.heap_bytes(),
+    }
 }
 
 impl RowBuilder {

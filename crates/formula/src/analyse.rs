@@ -1,7 +1,7 @@
 //! What an assignment of an UPDATE is, seen at plan time: a constant, an addition to the column itself, or something else.
 
 use crate::bounds::{Bounds, Range};
-use crate::cast::cast_value;
+use crate::cast::{cast_value, cast_volatility};
 use crate::change::{Change, ColumnChange, Computation};
 use crate::context::EvalContext;
 use crate::expr::Expr;
@@ -9,6 +9,7 @@ use crate::failure::failure_reason;
 use crate::functions::Volatility;
 use crate::step::Step;
 use rubato_base::{ColumnType, DataType, Numeric, Result, Value};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The shape of one assignment `column = expr`.
@@ -147,9 +148,9 @@ impl AssignmentShape {
             }
             AssignmentShape::Bounded { .. } | AssignmentShape::Evaluate { .. } => {}
         }
-        let bound = bind_constants(expr, context)?;
-        let immutable = bound.volatility() == Volatility::Immutable && !bound.has_parameter();
-        Ok(immutable.then(|| ColumnChange::Evaluate(Arc::new(Computation::new(bound)))))
+        let mut bound = expr.clone();
+        let is_of_row = bind_constants(&mut bound, context)?;
+        Ok(is_of_row.then(|| ColumnChange::Evaluate(Arc::new(Computation::of_row(bound)))))
     }
 }
 
@@ -238,23 +239,70 @@ fn rounded_delta(number: &Numeric, scale: i32) -> Option<Numeric> {
     (rest != half).then_some(rounded)
 }
 
-/// The expression with every part that reads no column, and that a formula could not keep, replaced by its value: parameters,
-/// and calls that look at the session or the clock.
-fn bind_constants(expr: &Expr, context: &EvalContext<'_>) -> Result<Expr> {
-    if expr.is_constant() && (expr.has_parameter() || expr.volatility() != Volatility::Immutable) {
-        let substituted = expr.substitute_parameters(context);
-        return match substituted.evaluate(&(), context) {
-            Ok(value) => Ok(Expr::Literal(value)),
-            // It may stand in a branch that is never taken: let the row decide.
-            Err(_) if substituted.volatility() == Volatility::Immutable => Ok(substituted),
-            Err(error) => Err(error),
-        };
+/// Replaces every part that reads no column, and that a formula could not keep, by its value: parameters, and calls that look at the
+/// session or the clock. Says whether the result depends on nothing but the row.
+fn bind_constants(expr: &mut Expr, context: &EvalContext<'_>) -> Result<bool> {
+    let part = bind_parts(expr, context)?;
+    match part.reads_row || part.is_of_row {
+        true => Ok(part.is_of_row),
+        false => bind_value(expr, context),
     }
-    let mut bound = expr.clone();
+}
+
+/// What a part of an expression depends on.
+#[derive(Clone, Copy)]
+struct Part {
+    /// It reads a column.
+    reads_row: bool,
+    /// It depends on nothing else.
+    is_of_row: bool,
+}
+
+/// The same, but for a part that reads no column: that is replaced as a whole, with what it stands in if that reads none either. Each
+/// part is looked at once.
+fn bind_parts(expr: &mut Expr, context: &EvalContext<'_>) -> Result<Part> {
+    let own = match expr {
+        Expr::Parameter(_) | Expr::Subquery { .. } => false,
+        Expr::Call { function, .. } => function.volatility() == Volatility::Immutable,
+        Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type) == Volatility::Immutable,
+        _ => true,
+    };
+    let mut whole = Part {
+        reads_row: matches!(expr, Expr::Column(_)),
+        is_of_row: own,
+    };
+    let mut parts: SmallVec<[Part; 8]> = SmallVec::new();
     let mut failure = None;
-    bound.for_each_child_mut(&mut |child| match bind_constants(child, context) {
-        Ok(changed) => *child = changed,
+    expr.for_each_child_mut(&mut |child| match bind_parts(child, context) {
+        Ok(part) => parts.push(part),
         Err(error) => failure = Some(error),
     });
-    failure.map_or(Ok(bound), Err)
+    whole.reads_row |= parts.iter().any(|part| part.reads_row);
+    if whole.reads_row && failure.is_none() {
+        let mut at = 0;
+        expr.for_each_child_mut(&mut |child| {
+            let part = &mut parts[at];
+            at += 1;
+            if !part.reads_row && !part.is_of_row {
+                match bind_value(child, context) {
+                    Ok(is_of_row) => part.is_of_row = is_of_row,
+                    Err(error) => failure = Some(error),
+                }
+            }
+        });
+    }
+    whole.is_of_row &= parts.iter().all(|part| part.is_of_row);
+    failure.map_or(Ok(whole), Err)
+}
+
+/// Replaces a part that reads no column by its value.
+fn bind_value(expr: &mut Expr, context: &EvalContext<'_>) -> Result<bool> {
+    let substituted = expr.substitute_parameters(context);
+    *expr = match substituted.evaluate(&(), context) {
+        Ok(value) => Expr::Literal(value),
+        // It may stand in a branch that is never taken: let the row decide.
+        Err(_) if substituted.volatility() == Volatility::Immutable => substituted,
+        Err(error) => return Err(error),
+    };
+    Ok(!expr.has_parameter())
 }

@@ -23,19 +23,59 @@ pub enum ColumnChange {
     Evaluate(Arc<Computation>),
 }
 
-/// An expression of a formula. What escrow can reckon with of it is found once.
+/// An expression of a formula. What escrow can reckon with of it is found once, and so is what it is written as, where that is asked for
+/// more than once: a formula for another node is measured, sent and written to a log there.
 #[derive(Debug)]
 pub struct Computation {
     expr: Expr,
+    /// It is known to look at the row only.
+    is_of_row: bool,
     step: OnceLock<Option<Step>>,
+    encoded: OnceLock<Box<[u8]>>,
 }
 
 impl Computation {
-    pub(crate) fn new(expr: Expr) -> Computation {
+    fn new(expr: Expr) -> Computation {
         Computation {
             expr,
+            is_of_row: false,
             step: OnceLock::new(),
+            encoded: OnceLock::new(),
         }
+    }
+
+    /// One that looks at the row only.
+    pub(crate) fn of_row(expr: Expr) -> Computation {
+        Computation {
+            is_of_row: true,
+            ..Computation::new(expr)
+        }
+    }
+
+    /// One that was written so.
+    pub(crate) fn read_from(expr: Expr, encoded: &[u8]) -> Computation {
+        Computation {
+            encoded: OnceLock::from(Box::from(encoded)),
+            ..Computation::new(expr)
+        }
+    }
+
+    /// Appends what it is written as.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self.encoded.get() {
+            Some(encoded) => out.extend_from_slice(encoded),
+            None => self.expr.encode(out),
+        }
+    }
+
+    /// How many bytes that takes. They are kept.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        let encoded = self.encoded.get_or_init(|| {
+            let mut encoded = Vec::new();
+            self.expr.encode(&mut encoded);
+            encoded.into_boxed_slice()
+        });
+        encoded.len()
     }
 }
 
@@ -106,6 +146,15 @@ impl Change {
         }
     }
 
+    /// About how many bytes it takes where it is written.
+    fn bytes(&self) -> usize {
+        const EACH: usize = 16;
+        match &self.change {
+            ColumnChange::Set(value) | ColumnChange::Add(value) => EACH + value.heap_bytes(),
+            ColumnChange::Evaluate(computed) => EACH + computed.encoded_bytes(),
+        }
+    }
+
     /// What the change makes of its column, as far as escrow can reckon with it; `None` also for what is not computed.
     pub(crate) fn step(&self) -> Option<&Step> {
         let ColumnChange::Evaluate(computed) = &self.change else {
@@ -159,6 +208,11 @@ impl Formula {
     /// The changes, ordered by column.
     pub fn changes(&self) -> &[Change] {
         &self.changes
+    }
+
+    /// About how many bytes it takes where it is written.
+    pub fn bytes(&self) -> usize {
+        self.changes.iter().map(Change::bytes).sum()
     }
 
     /// Whether nothing is changed.
@@ -334,10 +388,12 @@ fn check(change: &Change) -> Result<()> {
                 Err(Error::internal("a formula adds what cannot be added"))
             }
         }
-        ColumnChange::Evaluate(expr) if expr.has_parameter() || expr.volatility() != Volatility::Immutable => {
-            Err(Error::internal("a formula depends on more than its row"))
+        ColumnChange::Evaluate(computed)
+            if computed.is_of_row || (!computed.has_parameter() && computed.volatility() == Volatility::Immutable) =>
+        {
+            Ok(())
         }
-        ColumnChange::Evaluate(_) => Ok(()),
+        ColumnChange::Evaluate(_) => Err(Error::internal("a formula depends on more than its row")),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A function is written by name and argument types, a value by the row codec, so that the bytes mean the same in every version
 //! that knows the function. Reading checks everything it builds, and nests at most [`DEPTH_MAX`] deep.
 
-use crate::change::{Change, ColumnChange, Formula};
+use crate::change::{Change, ColumnChange, Computation, Formula};
 use crate::expr::{Comparison, Expr};
 use crate::functions::{ArgumentType, Function};
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_value};
@@ -288,9 +288,9 @@ impl Formula {
                     out.push(ADD);
                     put_value(out, value);
                 }
-                ColumnChange::Evaluate(expr) => {
+                ColumnChange::Evaluate(computed) => {
                     out.push(EVALUATE);
-                    expr.encode(out);
+                    computed.encode(out);
                 }
             }
         }
@@ -313,7 +313,17 @@ fn read_change(reader: &mut ByteReader<'_>) -> Result<Change> {
     Ok(match reader.u8()? {
         SET => Change::set(column, column_type, reader.value()?),
         ADD => Change::add(column, column_type, reader.value()?),
-        EVALUATE => Change::evaluate(column, column_type, Expr::decode(reader)?),
+        EVALUATE => {
+            let written = reader.rest();
+            let expr = Expr::decode(reader)?;
+            let encoded = &written[..written.len() - reader.rest().len()];
+            let computed = Computation::read_from(expr, encoded);
+            Change {
+                column,
+                column_type,
+                change: ColumnChange::Evaluate(Arc::new(computed)),
+            }
+        }
         _ => return Err(damaged("an unknown kind of change")),
     })
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use rubato_base::codec::ByteReader;
-use rubato_base::{ColumnType, DataType, Numeric, Result, Row, Value};
+use rubato_base::{ColumnType, DataType, Numeric, Result, Row, SqlState, Value};
 use rubato_formula::{
     AssignmentShape, CastContext, Change, ColumnChange, Comparison, EvalContext, Expr, Formula, Range,
     analyse_assignment, cast_expr, check_bounds, resolve_operator, type_bounds,
@@ -384,4 +384,59 @@ fn deep_nesting_is_refused_and_not_followed() {
     let mut bytes = vec![7_u8; 100_000];
     bytes.push(2);
     assert!(Expr::decode(&mut ByteReader::new(&bytes)).is_err());
+}
+
+/// Parameters become values, also in what fails: that is for the row to come upon.
+#[test]
+fn what_a_formula_cannot_keep_is_replaced_by_its_value() {
+    let parameter = |index: usize| (Expr::Parameter(index), DataType::Int4);
+    let whole = |expr: Expr| (expr, DataType::Int4);
+    let sum = operator("+", column(0), whole(operator("+", parameter(0), parameter(0)).0)).0;
+    let failing = operator("/", parameter(0), parameter(1)).0;
+    let quotient = operator("+", column(0), whole(failing)).0;
+    let is_large = Expr::Compare(
+        Comparison::Greater,
+        Box::new(Expr::Column(1)),
+        Box::new(Expr::Parameter(2)),
+    );
+    let expr = Expr::Case {
+        branches: vec![(is_large, sum)],
+        otherwise: Box::new(quotient),
+    };
+    let parameters = [Value::Int4(2), Value::Int4(0), Value::Int8(5)];
+    let context = EvalContext {
+        parameters: &parameters,
+        ..EvalContext::constant()
+    };
+    let shape = AssignmentShape::Evaluate { can_fail: None };
+    let change = shape.change(columns()[0], &expr, &context).unwrap().unwrap();
+    let ColumnChange::Evaluate(computed) = &change else {
+        panic!("{change:?}")
+    };
+    assert!(!computed.has_parameter());
+    let mut literals = 0;
+    computed.walk(&mut |part| literals += u32::from(matches!(part, Expr::Literal(_))));
+    assert_eq!(literals, 4, "5; the sum as one; 2 and 0: {computed:?}");
+    let formula = Formula::new([Change {
+        column: 0,
+        column_type: columns()[0],
+        change,
+    }]);
+    let formula = formula.unwrap();
+    let applied = |second: i64| {
+        let row = Row::from_values(&[Value::Int4(1), Value::Int8(second)]);
+        formula.apply(row.as_ref()).map(|values| values[0].1.clone())
+    };
+    assert_eq!(applied(6).unwrap().as_i64(), Some(5));
+    assert_eq!(applied(5).unwrap_err().code(), SqlState::DIVISION_BY_ZERO);
+    // It is written as what it was read from.
+    let bytes = encoded(&formula);
+    assert!(formula.bytes() >= bytes.len());
+    let read = Formula::decode(&mut ByteReader::new(&bytes)).unwrap();
+    assert_eq!((encoded(&read), &read), (bytes, &formula));
+    // What has no value yet is no formula.
+    assert_eq!(
+        shape.change(columns()[0], &expr, &EvalContext::constant()).unwrap(),
+        None
+    );
 }

@@ -386,7 +386,7 @@ impl FormulaDatabase {
             let Some(intent) = item.intent(transaction) else {
                 continue;
             };
-            crate::item::apply_changes(tail.whole_of(&item.row), &intent.changes, tail)?;
+            crate::item::check_changes(&item.row, &intent.changes, tail)?;
             if item.has_undecided(transaction) && !item.survives(transaction, &intent.changes, tail) {
                 return Err(self.refused(
                     "a formula could fail behind another that is not decided",

@@ -337,6 +337,18 @@ pub(crate) fn apply_changes<'a>(
     Ok(row)
 }
 
+/// Errors: as [`apply_changes`] over the row as it is kept. What need not be made to know that is not made.
+pub(crate) fn check_changes(row: &Option<Row>, changes: &[Change], tail: &Tail) -> Result<()> {
+    match changes {
+        [Change::Insert(_) | Change::Replace(_) | Change::Delete] => Ok(()),
+        [Change::Update(formula)] => match tail.whole_of(row) {
+            Some(row) => formula.apply(row.as_ref().as_ref()).map(drop),
+            None => Ok(()),
+        },
+        several => apply_changes(tail.whole_of(row), several, tail).map(drop),
+    }
+}
+
 /// Whether two versions agree on `columns` (and on existence, always).
 pub(crate) fn same(a: Option<&Row>, b: Option<&Row>, columns: ColumnSet) -> bool {
     let (a, b) = match (a, b) {

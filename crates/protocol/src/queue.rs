@@ -19,7 +19,6 @@ use crate::transaction::{ReadRecord, Transaction};
 use rubato_base::{ColumnSet, Error, Key, Row, TableId, TransactionId};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands before a read-to-write.
 enum Before {
@@ -206,13 +205,10 @@ impl FormulaDatabase {
 
     /// The items on which a transaction stands in the queue, with the columns that it has read there.
     pub(crate) fn queued_places(&self, t: &Transaction) -> Vec<(TableId, Key, ColumnSet)> {
-        let queued: BTreeSet<(TableId, Slot)> = t.queued.iter().copied().collect();
-        let reads = t.reads.iter().map(|read| ((read.table, read.slot), &read.key));
-        let keys: BTreeMap<(TableId, Slot), &Key> = reads.filter(|(place, _)| queued.contains(place)).collect();
         let place = |(table, slot): &(TableId, Slot)| {
-            let held = self.tables.get(*table)?;
-            let ordered = held.item(*slot).intent(t.id)?.read();
-            Some((*table, (*keys.get(&(*table, *slot))?).clone(), ordered))
+            let item = self.tables.get(*table)?.item(*slot);
+            let ordered = item.intent(t.id)?.read();
+            (!ordered.is_empty()).then(|| (*table, item.key.clone(), ordered))
         };
         t.queued.iter().filter_map(place).collect()
     }

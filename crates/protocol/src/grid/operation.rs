@@ -5,7 +5,7 @@ use super::sieve::Sieve;
 use crate::api::{Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, TableId, TransactionId};
-use rubato_formula::{EvalContext, Formula, ListSets, PartialAggregate, PartialGroups};
+use rubato_formula::{EvalContext, ListSets, PartialAggregate, PartialGroups};
 
 impl Operation {
     /// The storage that it is about, if it is about one.
@@ -57,7 +57,7 @@ impl Operation {
         match self {
             Operation::Several { operations } => operations.iter().map(Operation::bytes).sum(),
             Operation::Insert { key, row, .. } => EACH + key.as_bytes().len() + row.as_bytes().len(),
-            Operation::Blind { formula, .. } | Operation::Update { formula, .. } => EACH + formula_bytes(formula),
+            Operation::Blind { formula, .. } | Operation::Update { formula, .. } => EACH + formula.bytes(),
             Operation::Lay { rows, .. } => EACH + rows.iter().map(laid_bytes).sum::<usize>(),
             Operation::Attach { content } => EACH + content.len(),
             Operation::Relay { join } => {
@@ -287,12 +287,6 @@ impl Answer {
 pub fn laid_bytes((key, row): &(Key, Row)) -> usize {
     const EACH: usize = 8;
     EACH + key.as_bytes().len() + row.as_bytes().len()
-}
-
-fn formula_bytes(formula: &Formula) -> usize {
-    let mut bytes = Vec::new();
-    formula.encode(&mut bytes);
-    bytes.len()
 }
 
 /// Makes groups of the next rows of a range.

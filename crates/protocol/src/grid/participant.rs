@@ -626,13 +626,9 @@ impl Participant {
     /// come to wait. Called when sessions have worked on the rows ([`FormulaDatabase::has_news_of_branches`]); the sessions that are woken by
     /// this are in [`FormulaDatabase::take_woken`].
     pub fn go_on(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
-        let unheard = self.branches.iter();
-        let may_end = |branch: &Branch| branch.prepared.is_none() && branch.silent_rounds > SILENT_ROUNDS_MAX;
-        let unheard = unheard.filter(|(_, branch)| may_end(branch));
-        for global in unheard.map(|(global, _)| *global).collect::<Vec<_>>() {
-            let message = "the node that coordinates the transaction was not heard of for too long";
-            let error = Error::serialization(message, format!("transaction {global}"));
-            self.give_up(database, global, error, log);
+        // Not looked for behind each message while all are heard of.
+        if !self.unreached.is_empty() {
+            self.give_up_unheard(database, log);
         }
         loop {
             database.roll_back_doomed();
@@ -660,6 +656,16 @@ impl Participant {
                     self.attempt(database, global, request, log);
                 }
             }
+        }
+    }
+
+    fn give_up_unheard(&mut self, database: &mut FormulaDatabase, log: &mut dyn CommitLog) {
+        let may_end = |branch: &Branch| branch.prepared.is_none() && branch.silent_rounds > SILENT_ROUNDS_MAX;
+        let unheard = self.branches.iter().filter(|(_, branch)| may_end(branch));
+        for global in unheard.map(|(global, _)| *global).collect::<Vec<_>>() {
+            let message = "the node that coordinates the transaction was not heard of for too long";
+            let error = Error::serialization(message, format!("transaction {global}"));
+            self.give_up(database, global, error, log);
         }
     }
 

@@ -13,9 +13,9 @@ use crate::parser::syntax::fold;
 use crate::plan::{Assignment, ChangePlan, DeletePlan, PlanBody, RowChange, UpdatePlan};
 use crate::planner::{order_reason, plan_change, plan_target};
 use rubato_base::{Error, Result, SqlState, Value};
-use rubato_formula::{Expr, analyse_assignment};
+use rubato_formula::{Expr, Volatility, analyse_assignment};
 use sqlparser::ast::{self, Spanned};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 impl Context<'_> {
     pub(super) fn update(&self, statement: &ast::Update) -> Result<(PlanBody, Vec<OutputColumn>)> {
@@ -77,9 +77,12 @@ impl Context<'_> {
                 .chain(returning.iter().flatten());
             exprs.for_each(|expr| target.reads = target.reads.union(expr.columns()));
         }
+        let mut changes = assignments.iter().map(|assignment| &assignment.expression);
         let plan = UpdatePlan {
             target,
             filter,
+            each_differs: changes.any(|change| change.volatility() == Volatility::Volatile),
+            columns_read: OnceLock::new(),
             assignments,
             ordered_because,
             bounds: table.row_bounds(),

@@ -8,7 +8,7 @@ use crate::catalog::{Check, Table};
 use crate::far::Rows;
 use crate::plan::{Access, Assignment, Plan, PlanBody, UpdatePlan};
 use rubato_base::{ColumnSet, Key, Result, Row, Value};
-use rubato_formula::{Change, ColumnChange, EvalContext, Formula, Volatility};
+use rubato_formula::{Change, ColumnChange, EvalContext, Formula};
 use rubato_protocol::{BlindUpdate, Outcome};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -20,8 +20,6 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
         return Ok(false);
     }
     let mut blind = None;
-    let each_differs = each_differs(plan);
-    let mut columns = None;
     let mut is_first = true;
     while let Some(key) = run.next_key(context) {
         if key.is_none() {
@@ -29,13 +27,13 @@ pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut E
         }
         context.row_in_turn(|context, turn| {
             run.in_turn(turn, |run, key| {
-                if std::mem::take(&mut is_first) || each_differs {
+                if std::mem::take(&mut is_first) || plan.each_differs {
                     blind = blind_formula(plan, target.table, context.evaluation);
                 }
                 if update_blind(&target, key, blind.as_ref(), plan, run, context)? {
                     return Ok(());
                 }
-                let columns = *columns.get_or_insert_with(|| columns_to_read(plan, &target));
+                let columns = columns_to_read(plan, &target);
                 if context.database.is_row_elsewhere(target.table.id, key)
                     && let Some(old) = update_at_once((plan, &target), key, columns, run, context)
                 {
@@ -165,8 +163,12 @@ fn given_values_satisfy(
     check.holds(&row, evaluation).ok()?.then_some(true)
 }
 
-/// What an ordered update reads of its rows.
+/// What an ordered update reads of its rows: the same whenever it runs.
 fn columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
+    *plan.columns_read.get_or_init(|| find_columns_to_read(plan, target))
+}
+
+fn find_columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
     let changed: ColumnSet = plan.assignments.iter().map(|assignment| assignment.column).collect();
     let mut columns = target.columns();
     for assignment in &plan.assignments {
@@ -243,7 +245,7 @@ fn change_later(plan: &UpdatePlan, evaluation: &EvalContext<'_>, database: &mut 
         return;
     };
     // Blind ones wait for nobody there.
-    if plan.ordered_because.is_none() || each_differs(plan) {
+    if plan.ordered_because.is_none() || plan.each_differs {
         return;
     }
     let Ok(target) = Target::new(&plan.target, plan.filter.as_ref()) else {
@@ -260,12 +262,6 @@ fn change_later(plan: &UpdatePlan, evaluation: &EvalContext<'_>, database: &mut 
     }
 }
 
-/// Whether it says something else of each row.
-fn each_differs(plan: &UpdatePlan) -> bool {
-    let mut assignments = plan.assignments.iter();
-    assignments.any(|it| it.expression.volatility() == Volatility::Volatile)
-}
-
 /// Has another node read the row to write and change it: the row as it was. `None` if that cannot be said by a formula. The formula is made
 /// once, however often the statement waits: it was 2 % of a transaction of TPC-C with 30 % remote rows, half of it for what was known.
 fn update_at_once(
@@ -275,7 +271,7 @@ fn update_at_once(
     run: &mut ChangeRun,
     context: &mut ExecutionContext<'_>,
 ) -> Option<Outcome<Option<Row>>> {
-    let known = run.at_once.get_or_insert_with(|| match each_differs(plan) {
+    let known = run.at_once.get_or_insert_with(|| match plan.each_differs {
         true => None,
         false => formula_at_once(plan, target, context.evaluation).map(Box::new),
     });

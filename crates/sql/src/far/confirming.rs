@@ -26,6 +26,9 @@ impl Confirming {
 
     /// Nothing is asked: what comes of earlier rounds comes too late.
     pub(super) fn end(&mut self) {
+        if self.asked.is_empty() {
+            return;
+        }
         self.round = self.round.wrapping_add(1);
         self.asked.clear();
         self.owing.clear();

@@ -12,27 +12,32 @@ use rubato_base::{Error, Key, Lsn, NodeId, SqlState, TableId, TransactionId};
 use rubato_formula::Drawn;
 use rubato_protocol::grid::{Answer, Ending, Operation};
 use rubato_protocol::{KeyRange, Outcome, Stop, Wait, WaitReason};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Behind the last operation that may have changed something, for each node that there is one on.
+/// Behind the last operation that may have changed something, for each node that there is one on, in their order. Taken at each row: most
+/// transactions have changed something on one other node or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FarMark(BTreeMap<NodeId, u32>);
+pub struct FarMark(SmallVec<[(NodeId, u32); 2]>);
 
 impl FarMark {
     fn raise(&mut self, node: NodeId, number: u32) {
-        let behind = self.0.entry(node).or_default();
-        *behind = (*behind).max(number + 1);
+        match self.0.binary_search_by_key(&node, |(own, _)| *own) {
+            Ok(at) => self.0[at].1 = self.0[at].1.max(number + 1),
+            Err(at) => self.0.insert(at, (node, number + 1)),
+        }
     }
 
     fn on(&self, node: NodeId) -> u32 {
-        self.0.get(&node).copied().unwrap_or(0)
+        let found = self.0.iter().find(|(own, _)| *own == node);
+        found.map_or(0, |(_, behind)| *behind)
     }
 
     /// The nodes on which something has happened since the other.
     fn later_than(&self, mark: &FarMark) -> Vec<NodeId> {
-        let later = self.0.iter().filter(|(node, behind)| **behind > mark.on(**node));
+        let later = self.0.iter().filter(|(node, behind)| *behind > mark.on(*node));
         later.map(|(node, _)| *node).collect()
     }
 }

@@ -113,7 +113,10 @@ impl Laying {
 
     /// What was not given belongs to a statement that has failed.
     pub(super) fn end_statement(&mut self) {
-        self.gathered.clear();
+        // At the end of each statement: emptying what is empty is not nothing.
+        if !self.gathered.is_empty() {
+            self.gathered.clear();
+        }
         (self.failure, self.in_vain) = (None, None);
     }
 

@@ -2,8 +2,9 @@
 
 use super::{Plan, PlanBody, SelectPlan, Step};
 use crate::catalog::Table;
+use rubato_base::ColumnSet;
 use rubato_formula::{AssignmentShape, Expr, RowBounds};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// INSERT.
 #[derive(Debug)]
@@ -86,6 +87,10 @@ pub struct UpdatePlan {
     pub changed_indexes: Vec<usize>,
     /// RETURNING over the new row.
     pub returning: Option<Vec<Expr>>,
+    /// Whether it says something else of each row: something in it is volatile.
+    pub each_differs: bool,
+    /// What it reads of its rows if it is ordered, once that was asked for.
+    pub columns_read: OnceLock<ColumnSet>,
 }
 
 /// `column = expression`.

@@ -62,8 +62,12 @@ pub struct TakenNumbers {
 impl TakenNumbers {
     /// Numbers that a statement has left over are nobody's.
     pub(super) fn forget_ahead(&mut self) {
-        self.ahead.clear();
-        self.ended.clear();
+        if !self.ahead.is_empty() {
+            self.ahead.clear();
+        }
+        if !self.ended.is_empty() {
+            self.ended.clear();
+        }
     }
 }
 

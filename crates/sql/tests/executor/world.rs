@@ -6,7 +6,7 @@ use rubato_base::text_format::TextContext;
 use rubato_base::{
     ColumnSet, ColumnType, DataType, Error, Key, Lsn, Result, SessionId, TableId, Timestamp, TransactionId, Value,
 };
-use rubato_formula::{Comparison, Environment, EvalContext, Expr, analyse_assignment, resolve_operator};
+use rubato_formula::{Comparison, Environment, EvalContext, Expr, Volatility, analyse_assignment, resolve_operator};
 use rubato_protocol::{
     BeginOptions, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Outcome, Policies, PrepareRecord,
     RowSource, Stop, StoredRow, Wait, WaitReason,
@@ -21,7 +21,7 @@ use rubato_sql::system_tables::{View, call};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub struct NoStore;
 
@@ -576,6 +576,10 @@ pub fn update_plan(table: &Arc<Table>, access: Access, assignments: Vec<(usize, 
         ordered_because: None,
         bounds: table.row_bounds(),
         returning: None,
+        each_differs: assignments
+            .iter()
+            .any(|(_, expr)| expr.volatility() == Volatility::Volatile),
+        columns_read: OnceLock::new(),
     }
 }
 

@@ -22,28 +22,9 @@ pub struct RowRef<'a>(&'a [u8]);
 impl Row {
     /// Packs `values`.
     pub fn from_values(values: &[Value]) -> Row {
-        Row::narrow(values).unwrap_or_else(|| {
-            let mut builder = RowBuilder::default();
-            values.iter().for_each(|value| builder.push(value));
-            builder.finish()
-        })
-    }
-
-    /// Most rows: in one piece, written where it stays. `None` for one whose data need wider offsets.
-    fn narrow(values: &[Value]) -> Option<Row> {
-        let data_at = HEADER_BYTES + 2 * values.len();
-        let data_bytes: usize = values.iter().map(about_bytes).sum();
-        let mut bytes = Vec::with_capacity(data_at + data_bytes);
-        bytes.push(0);
-        bytes.extend_from_slice(&(values.len() as u16).to_le_bytes());
-        bytes.resize(data_at, 0);
-        for (column, value) in values.iter().enumerate() {
-            encode_value(value, &mut bytes);
-            let end = u16::try_from(bytes.len() - data_at).ok()?;
-            let offset_at = HEADER_BYTES + 2 * column;
-            bytes[offset_at..offset_at + 2].copy_from_slice(&end.to_le_bytes());
-        }
-        Some(Row(bytes.into_boxed_slice()))
+        let mut builder = RowBuilder::with_capacity(values.iter().map(about_bytes).sum());
+        values.iter().for_each(|value| builder.push(value));
+        builder.finish()
     }
 
     /// Takes bytes from outside: every column is checked, so that later access cannot fail.
@@ -286,7 +267,6 @@ pub fn pack_columns<'a>(columns: impl ExactSizeIterator<Item = &'a [u8]> + Clone
 }
 
 /// Packs a row column by column.
-#[derive(Default)]
 pub struct RowBuilder {
     ends: Vec<u32>,
     data: Vec<u8>,

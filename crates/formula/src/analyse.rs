@@ -1,7 +1,7 @@
 //! What an assignment of an UPDATE is, seen at plan time: a constant, an addition to the column itself, or something else.
 
 use crate::bounds::{Bounds, Range};
-use crate::cast::{cast_value, cast_volatility};
+use crate::cast::cast_value;
 use crate::change::{Change, ColumnChange, Computation};
 use crate::context::EvalContext;
 use crate::expr::Expr;
@@ -258,18 +258,12 @@ struct Part {
     is_of_row: bool,
 }
 
-/// The same, but for a part that reads no column: that is replaced as a whole, with what it stands in if that reads none either. Each
-/// part is looked at once.
+/// The same for all parts within that read no column, but not for the whole: if that reads none either it is replaced at once, by whoever
+/// has it within. Each part is looked at once.
 fn bind_parts(expr: &mut Expr, context: &EvalContext<'_>) -> Result<Part> {
-    let own = match expr {
-        Expr::Parameter(_) | Expr::Subquery { .. } => false,
-        Expr::Call { function, .. } => function.volatility() == Volatility::Immutable,
-        Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type) == Volatility::Immutable,
-        _ => true,
-    };
     let mut whole = Part {
         reads_row: matches!(expr, Expr::Column(_)),
-        is_of_row: own,
+        is_of_row: expr.own_volatility() == Volatility::Immutable && !matches!(expr, Expr::Parameter(_)),
     };
     let mut parts: SmallVec<[Part; 8]> = SmallVec::new();
     let mut failure = None;
@@ -279,11 +273,9 @@ fn bind_parts(expr: &mut Expr, context: &EvalContext<'_>) -> Result<Part> {
     });
     whole.reads_row |= parts.iter().any(|part| part.reads_row);
     if whole.reads_row && failure.is_none() {
-        let mut at = 0;
+        let mut parts = parts.iter_mut();
         expr.for_each_child_mut(&mut |child| {
-            let part = &mut parts[at];
-            at += 1;
-            if !part.reads_row && !part.is_of_row {
+            if let Some(part) = parts.next().filter(|part| !part.reads_row && !part.is_of_row) {
                 match bind_value(child, context) {
                     Ok(is_of_row) => part.is_of_row = is_of_row,
                     Err(error) => failure = Some(error),
@@ -295,7 +287,7 @@ fn bind_parts(expr: &mut Expr, context: &EvalContext<'_>) -> Result<Part> {
     failure.map_or(Ok(whole), Err)
 }
 
-/// Replaces a part that reads no column by its value.
+/// Replaces a part that reads no column by its value. Says whether nothing but the row is left to depend on.
 fn bind_value(expr: &mut Expr, context: &EvalContext<'_>) -> Result<bool> {
     let substituted = expr.substitute_parameters(context);
     *expr = match substituted.evaluate(&(), context) {

@@ -46,6 +46,7 @@ impl Computation {
 
     /// One that looks at the row only.
     pub(crate) fn of_row(expr: Expr) -> Computation {
+        debug_assert!(looks_at_row_only(&expr), "{expr:?}");
         Computation {
             is_of_row: true,
             ..Computation::new(expr)
@@ -388,13 +389,13 @@ fn check(change: &Change) -> Result<()> {
                 Err(Error::internal("a formula adds what cannot be added"))
             }
         }
-        ColumnChange::Evaluate(computed)
-            if computed.is_of_row || (!computed.has_parameter() && computed.volatility() == Volatility::Immutable) =>
-        {
-            Ok(())
-        }
+        ColumnChange::Evaluate(computed) if computed.is_of_row || looks_at_row_only(computed) => Ok(()),
         ColumnChange::Evaluate(_) => Err(Error::internal("a formula depends on more than its row")),
     }
+}
+
+fn looks_at_row_only(expr: &Expr) -> bool {
+    !expr.has_parameter() && expr.volatility() == Volatility::Immutable
 }
 
 /// Whether a column of this type may hold the value.

@@ -137,16 +137,19 @@ impl Expr {
     /// The worst volatility of the functions and casts within.
     pub fn volatility(&self) -> Volatility {
         let mut volatility = Volatility::Immutable;
-        self.walk(&mut |expr| {
-            volatility = volatility.max(match expr {
-                Expr::Call { function, .. } => function.volatility(),
-                Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type),
-                // It reads rows: nobody but the step that computes it may ask for it.
-                Expr::Subquery { .. } => Volatility::Volatile,
-                _ => Volatility::Immutable,
-            });
-        });
+        self.walk(&mut |expr| volatility = volatility.max(expr.own_volatility()));
         volatility
+    }
+
+    /// The same of its topmost part alone.
+    pub(crate) fn own_volatility(&self) -> Volatility {
+        match self {
+            Expr::Call { function, .. } => function.volatility(),
+            Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type),
+            // It reads rows: nobody but the step that computes it may ask for it.
+            Expr::Subquery { .. } => Volatility::Volatile,
+            _ => Volatility::Immutable,
+        }
     }
 
     /// Whether a query within the statement is asked.
@@ -202,14 +205,11 @@ impl Expr {
     pub fn fold_constants(mut self) -> Expr {
         let context = EvalContext::constant();
         self.transform(&mut |node| {
-            let own = match node {
-                Expr::Call { function, .. } => function.volatility(),
-                // The cast of a literal was folded when it was built, if it can be at all.
-                Expr::Cast { from, to, .. } => cast_volatility(*from, to.data_type),
-                Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) | Expr::Subquery { .. } => return,
-                _ => Volatility::Immutable,
-            };
-            let mut foldable = own == Volatility::Immutable;
+            if let Expr::Literal(_) | Expr::Column(_) | Expr::Parameter(_) | Expr::Subquery { .. } = node {
+                return;
+            }
+            // (The cast of a literal was folded when it was built, if it can be at all.)
+            let mut foldable = node.own_volatility() == Volatility::Immutable;
             node.for_each_child(&mut |child| foldable &= matches!(child, Expr::Literal(_)));
             if foldable && let Ok(value) = node.evaluate(&(), &context) {
                 *node = Expr::Literal(value);

@@ -20,7 +20,7 @@ use super::{BATCH_TUPLES, ExecutionContext, Limits};
 use crate::catalog::{Index, Table};
 use crate::far::Passage;
 use crate::plan::{Access, LockWait, RangesAccess, Relation, Step};
-use ahead::{keys_ahead, lock_in_turn, look_ahead};
+use ahead::{keys_ahead, look_ahead};
 use computed::{Computing, LateralRun, read_computed, read_lateral};
 pub(crate) use entries::read_entries;
 use hashing::{Hashing, prepare_hashing, read_hashed};
@@ -452,14 +452,15 @@ fn read_ranges(
 
 fn read_keys(
     table: &Table,
-    (keys, mut next): (Vec<Key>, usize),
+    (keys, from): (Vec<Key>, usize),
     reader: &mut Reader<'_>,
     want: usize,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
-    keys_ahead(table, &keys[next..], (reader.step.reads, want), reader, context);
+    let mut next = from;
     while next < keys.len() && reader.output.len() < want {
-        lock_in_turn(table, &keys[next..], (reader.step.reads, want), reader, context);
+        let ahead = (&keys[from..], next - from);
+        keys_ahead(table, ahead, (reader.step.reads, want), reader, context);
         read_row(table, &keys[next], reader, context)?;
         next += 1;
     }
@@ -625,9 +626,8 @@ fn scan_index(
         )?;
         *reader.lookups += keys.len() as u64;
         let columns = reader.step.reads.union(table.read_by_index(index));
-        keys_ahead(table, &keys, (columns, want), reader, context);
         for (at, key) in keys.iter().enumerate() {
-            lock_in_turn(table, &keys[at..], (columns, want), reader, context);
+            keys_ahead(table, (&keys, at), (columns, want), reader, context);
             if let Some(lock) = peeks {
                 read_unless_busy(table, key, Some((index, found.within)), lock, reader, context)?;
                 continue;

@@ -16,7 +16,7 @@ use crate::analytics::{Run, choose};
 use crate::far::waits_for_others;
 use crate::plan::{Access, LockWait, RangeAccess, RangesAccess, Relation, SelectPlan, Step};
 use rubato_base::{Result, Value};
-use rubato_formula::Tuple;
+use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{Outcome, Stop, Wait};
 use std::collections::VecDeque;
 use std::fmt;
@@ -354,7 +354,7 @@ impl SelectRun {
             }
             let place = self.next;
             self.next += 1;
-            if passes(plan, self.batch.tuple(place), context)? {
+            if passes(plan, self.batch.tuple(place), context.evaluation)? {
                 return Ok(NextTuple::At(place));
             }
         }
@@ -605,11 +605,11 @@ fn projected<T: Tuple + ?Sized>(plan: &SelectPlan, tuple: &T, context: &Executio
     Ok(row)
 }
 
-fn passes(plan: &SelectPlan, tuple: &[Value], context: &ExecutionContext<'_>) -> Outcome<bool> {
-    Ok(match &plan.filter {
-        Some(filter) => filter.is_true(tuple, context.evaluation)?,
-        None => true,
-    })
+fn passes(plan: &SelectPlan, tuple: &[Value], evaluation: &EvalContext<'_>) -> Result<bool> {
+    match &plan.filter {
+        Some(filter) => filter.is_true(tuple, evaluation),
+        None => Ok(true),
+    }
 }
 
 /// One state a step, with hidden slots for the keys of rows to be locked; returns the width of a tuple.

@@ -47,48 +47,29 @@ pub(super) fn look_ahead(step: &Step, state: &mut StepState, want: usize, contex
     context.database.want_locks(locks, in_order);
 }
 
-/// Asks for rows whose keys are known, or for their locks if they are locked as they are found: no more of these than are wanted, and of a
-/// few each in its turn ([`lock_in_turn`]). `columns` are those that are read.
+/// The turn of the row at a place among these has come. Before the first is read all are asked for, or their locks if they are locked as
+/// they are found: no more of these than are wanted by now. The locks of a few are asked for each in its turn, together with those behind it
+/// that its node has. `columns` are those that are read.
 pub(super) fn keys_ahead(
     table: &Table,
-    keys: &[Key],
+    (keys, at): (&[Key], usize),
     (columns, want): (ColumnSet, usize),
     reader: &Reader<'_>,
     context: &mut ExecutionContext<'_>,
 ) {
     match reader.lock {
-        None => {
+        None if at == 0 => {
             let count = keys.len().min(BATCH_TUPLES);
             context.database.look_ahead(table.id, reader.step.reads, &keys[..count]);
         }
         Some(lock) if lock.at_once && lock.wait == LockWait::Queue => {
-            let keys = wanted(keys, want, reader);
-            if keys.len() > LOCKED_IN_ORDER_MAX {
-                let locks = keys.iter().map(|key| (table.id, key.as_bytes(), columns));
-                context.database.want_locks(locks, false);
+            let end = keys.len().min(at + want.saturating_sub(reader.output.len()));
+            let in_order = end <= LOCKED_IN_ORDER_MAX;
+            if at == 0 || in_order {
+                let locks = keys[at..end].iter().map(|key| (table.id, key.as_bytes(), columns));
+                context.database.want_locks(locks, in_order);
             }
         }
-        Some(_) => {}
+        _ => {}
     }
-}
-
-/// The turn of the first of these rows comes, if they are locked as they are found: those behind it that its node has are asked for with
-/// it, if they are a few.
-pub(super) fn lock_in_turn(
-    table: &Table,
-    keys: &[Key],
-    (columns, want): (ColumnSet, usize),
-    reader: &Reader<'_>,
-    context: &mut ExecutionContext<'_>,
-) {
-    let at_once = reader.lock.filter(|lock| lock.at_once && lock.wait == LockWait::Queue);
-    let keys = wanted(keys, want, reader);
-    if at_once.is_some() && keys.len() <= LOCKED_IN_ORDER_MAX && context.database.has_others() {
-        let locks = keys.iter().map(|key| (table.id, key.as_bytes(), columns));
-        context.database.want_locks(locks, true);
-    }
-}
-
-fn wanted<'k>(keys: &'k [Key], want: usize, reader: &Reader<'_>) -> &'k [Key] {
-    &keys[..keys.len().min(want.saturating_sub(reader.output.len()))]
 }

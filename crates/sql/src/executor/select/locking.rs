@@ -30,15 +30,11 @@ impl SelectRun {
         if plan.lock.is_none() || !is_sure || !context.database.has_others() {
             return;
         }
-        let mut wanted = Vec::new();
-        for place in from..self.batch.len() {
-            let tuple = self.batch.tuple(place);
-            match passes(plan, tuple, context) {
-                Ok(true) if wanted.len() < useful => wanted.push(tuple),
-                Ok(false) => {}
-                _ => break,
-            }
-        }
+        // As far as they are looked at: where the first is of this node, no further.
+        let evaluation = context.evaluation;
+        let tuples = (from..self.batch.len()).map(|place| self.batch.tuple(place));
+        let known = tuples.map_while(|tuple| Some((tuple, passes(plan, tuple, evaluation).ok()?)));
+        let wanted = known.filter_map(|(tuple, passes)| passes.then_some(tuple)).take(useful);
         lock_tuples_ahead(plan, &self.states, wanted, self.locks_in_order, context);
     }
 

@@ -74,6 +74,8 @@ struct Lookout {
     /// The attempt that is under way.
     dial: Option<ConnectionId>,
     dial_us: u64,
+    /// Who was found there last.
+    found: Option<NodeId>,
     /// What was said last about an attempt, so that it is said once.
     said: Option<String>,
 }
@@ -112,13 +114,14 @@ impl Links {
         peer.address = address.map(str::to_string);
     }
 
-    /// An address at which some node of the grid may be found, whichever that is: it is dialled while there is no channel with any node. So
-    /// nodes find each other that all have other addresses than before.
+    /// An address at which some node of the grid may be found, whichever that is: it is dialled while there is no channel with any node, and
+    /// while one is missing that may be there. So nodes find each other that all have other addresses than before.
     pub fn set_lookout(&mut self, address: Option<&str>) {
         self.lookout = address.map(|address| Lookout {
             address: address.to_owned(),
             dial: None,
             dial_us: 0,
+            found: None,
             said: None,
         });
     }
@@ -217,7 +220,8 @@ impl Links {
             return;
         };
         let here = connection.dialled_here;
-        let judge = |claim| self.judge(here, claim);
+        let looks = self.lookout.as_ref().is_some_and(|lookout| lookout.dial == Some(id));
+        let judge = |claim| self.judge((here, looks), claim);
         let hello = &mut connection.hello;
         let progress = match &mut connection.stage {
             Stage::Connecting { .. } => Progress::More,
@@ -284,9 +288,20 @@ impl Links {
 
     /// When it is to be looked where another node may be found, if that is so.
     fn next_look_us(&self) -> Option<u64> {
-        let is_alone = || self.peers.values().all(|peer| peer.up.is_none());
         let lookout = self.lookout.as_ref().filter(|lookout| lookout.dial.is_none());
-        lookout.filter(|_| is_alone()).map(|lookout| lookout.dial_us)
+        lookout
+            .filter(|lookout| self.may_find(lookout))
+            .map(|lookout| lookout.dial_us)
+    }
+
+    /// Whether a node may be there that has no channel with this one: not if who was found there has one, nor if another attempt goes there.
+    fn may_find(&self, lookout: &Lookout) -> bool {
+        if self.peers.values().all(|peer| peer.up.is_none()) {
+            return true;
+        }
+        let is_one_missing = self.peers.values().any(|peer| peer.up.is_none());
+        let is_dialled = |peer: &Peer| peer.address.as_ref() == Some(&lookout.address);
+        is_one_missing && !lookout.found.is_some_and(|node| self.is_up(node)) && !self.peers.values().any(is_dialled)
     }
 
     fn look_out(&mut self, now_us: u64) {
@@ -450,8 +465,8 @@ impl Links {
         self.actions.push_back(Action::Dial { connection, address });
     }
 
-    /// Whether a node that has proved who it is gets a channel.
-    fn judge(&self, dialled_here: bool, claim: Claim) -> Result<(), Refusal> {
+    /// Whether a node that has proved who it is gets a channel. Who only looks for others needs none with one that has one.
+    fn judge(&self, (dialled_here, looks): (bool, bool), claim: Claim) -> Result<(), Refusal> {
         let Claim { node, life, log_end } = claim;
         if node == APPLICANT && !dialled_here {
             return Ok(());
@@ -471,7 +486,8 @@ impl Links {
             |connection: &Connection| matches!(&connection.stage, Stage::Dialling(dialling) if dialling.has_proved());
         let own_attempt = stage_of(peer.dial).is_some_and(has_proved);
         let own_channel = life == peer.life && stage_of(peer.up).is_some_and(|connection| connection.dialled_here);
-        match !dialled_here && self.identity.node < node && (own_attempt || own_channel) {
+        let is_known = looks && life == peer.life && peer.up.is_some();
+        match is_known || !dialled_here && self.identity.node < node && (own_attempt || own_channel) {
             true => Err(Refusal::Connected(node)),
             false => Ok(()),
         }
@@ -483,6 +499,7 @@ impl Links {
         if node == APPLICANT {
             return self.open(id, greeted, now_us);
         }
+        self.note_found(id, node);
         self.end_look(id);
         let Some(peer) = self.peers.get_mut(&node) else {
             return;
@@ -501,6 +518,12 @@ impl Links {
         }
         self.events.push_back(Event::Up { node, life });
         self.open(id, greeted, now_us);
+    }
+
+    fn note_found(&mut self, id: ConnectionId, node: NodeId) {
+        if let Some(lookout) = self.lookout.as_mut().filter(|lookout| lookout.dial == Some(id)) {
+            lookout.found = Some(node);
+        }
     }
 
     /// The attempt is over, if it was one to find any node. What was said about such attempts before.
@@ -527,6 +550,9 @@ impl Links {
     fn on_refusal(&mut self, id: ConnectionId, refusal: &Refusal, now_us: u64) {
         if let Refusal::ToldOutdated(why) = refusal {
             self.events.push_back(Event::Outdated { why: why.clone() });
+        }
+        if let Refusal::Connected(node) = refusal {
+            self.note_found(id, *node);
         }
         // The other end has given up the channel that there is, or dialled before it came to be: it shows soon.
         if let Refusal::Connected(node) = refusal

@@ -14,7 +14,7 @@ mod tpcc;
 
 use common::{Wire, eventually};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -39,14 +39,17 @@ struct Grid {
     ports: Vec<u16>,
 }
 
+fn free_ports(count: usize) -> Vec<u16> {
+    let free = rubato_bench::paper::free_addresses(count).unwrap();
+    free.iter().map(SocketAddr::port).collect()
+}
+
 impl Grid {
     fn new(nodes: usize) -> Grid {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("secret"), "the secret of this grid\n").unwrap();
-        let listeners: Vec<_> = (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports = listeners.iter().map(|own| own.local_addr().unwrap().port());
         Grid {
-            ports: ports.collect(),
+            ports: free_ports(nodes),
             folder,
         }
     }
@@ -125,6 +128,12 @@ impl Drop for Grid {
 }
 
 impl Node {
+    fn signal(&self, signal: &str) {
+        let process = self.process.id().to_string();
+        let told = Command::new("kill").args([signal, &process]).status().unwrap();
+        assert!(told.success());
+    }
+
     /// Ends it as `kill -9` does.
     fn end(&mut self) {
         self.process.kill().unwrap();

@@ -142,12 +142,8 @@ fn a_folder_that_is_not_there_is_no_folder_to_check() {
 #[test]
 fn metrics_are_served_and_the_log_can_be_json() {
     let folder = tempfile::tempdir().unwrap();
-    // A port that was free a moment ago: the program prints only where it serves SQL.
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .to_string();
+    // The program prints only where it serves SQL.
+    let free = rubato_bench::paper::free_addresses(1).unwrap()[0].to_string();
     let running = start(folder.path(), &["--metrics-listen", &free, "--log-format", "json"]);
     let mut stream = TcpStream::connect(&free).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

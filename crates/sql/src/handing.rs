@@ -3,22 +3,22 @@
 use crate::catalog::{Catalog, Spread, SpreadWay};
 use crate::databases::{DatabaseId, Keeping};
 use crate::partition::{Attachment, Partition};
-use rubato_base::{Error, NodeId, Result, SqlState, Timestamp};
+use rubato_base::{Error, Lsn, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::CommitRecord;
 use std::sync::Arc;
 
 /// Hands over to another node what this one keeps: from the record of that in the log on, this node keeps nothing, and the other does when it
-/// has heard of it. Nothing happens if that is this node itself.
+/// has heard of it. Nothing happens if that is this node itself. Returned is what the log has to be forced up to before anybody is told.
 ///
 /// Errors: 42704 for a node that is none of the grid; 57P03 for one that cannot be reached; 55006 while this node has something that would be
 /// left behind, or is not known to be alone in changing it.
-pub fn hand_over(partition: &mut Partition, to: NodeId) -> Result<()> {
+pub fn hand_over(partition: &mut Partition, to: NodeId) -> Result<Lsn> {
     let Some(desk) = partition.grid.clone().filter(|desk| desk.members().contains(&to)) else {
         let message = format!("node {} is none of the grid", to.0);
         return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
     };
     let Some(own) = desk.node().filter(|own| *own != to) else {
-        return Ok(());
+        return Ok(Lsn(0));
     };
     check_nothing_is_left(partition)?;
     partition.admit_write()?;
@@ -41,13 +41,13 @@ pub fn hand_over(partition: &mut Partition, to: NodeId) -> Result<()> {
         sequences: partition.sequences.given(),
         ..Attachment::default()
     };
-    partition.log.append(&CommitRecord {
+    let appended = partition.log.append(&CommitRecord {
         cts: Timestamp::ZERO,
         changes: &(),
         attachment: Some(&attachment.encode()),
     })?;
     partition.hand_over(keeping, catalogs);
-    Ok(())
+    Ok(appended)
 }
 
 /// 55006 if something is on this node because it keeps what there is once, and would not be found there any more.

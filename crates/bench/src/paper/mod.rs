@@ -10,6 +10,7 @@ mod data;
 mod experiments;
 mod fit;
 mod overload;
+mod ports;
 mod processes;
 mod report;
 mod simulated;
@@ -25,6 +26,7 @@ pub use clients::without_huge_pages;
 use data::{Findings, Machine, Run, Setup, service_times};
 use experiments::{Laboratory, tpcc_setup};
 pub use overload::run as run_overload;
+pub use ports::free_addresses;
 pub use processes::Stopper;
 
 /// What runs of TPC-C are called.

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use super::clients::NO_HUGE_PAGES;
 use super::counters::{Counters, cpu_us, page, resident_bytes};
+use super::ports::free_addresses;
 use crate::error::BenchError;
 use crate::url::Target;
 use crate::wire::Connection;
@@ -137,7 +138,7 @@ impl<'s> Grid<'s> {
         let secret = folder.path().join("secret");
         let number = || RandomState::new().hash_one(Instant::now());
         std::fs::write(&secret, format!("{:016x}{:016x}\n", number(), number()))?;
-        let (ports, metrics) = (free_ports(count)?, free_ports(count)?);
+        let (ports, metrics) = (free_addresses(count as usize)?, free_addresses(count as usize)?);
         let mut grid = Grid {
             nodes: Vec::new(),
             processes: Vec::new(),
@@ -276,11 +277,4 @@ impl<'s> Grid<'s> {
         trips.sort_unstable();
         Ok(trips.get(trips.len() / 2).map(|trip| *trip as f64))
     }
-}
-
-/// Addresses on loopback where nobody listens. All are held until all are found.
-fn free_ports(count: u32) -> Result<Vec<SocketAddr>, BenchError> {
-    let held: Result<Vec<TcpListener>, _> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-    let addresses: Result<Vec<SocketAddr>, _> = held?.iter().map(TcpListener::local_addr).collect();
-    Ok(addresses?)
 }

@@ -97,8 +97,8 @@ fn nodes_find_each_other_and_messages_come_in_order() {
     }
 }
 
-#[test]
-fn nodes_whose_addresses_are_all_others_find_each_other_by_a_place_to_look() {
+/// Three nodes that know no other's address.
+fn moved() -> Network {
     let mut network = network(3);
     for node in 0..3_u32 {
         for other in (0..3).filter(|other| *other != node) {
@@ -106,6 +106,12 @@ fn nodes_whose_addresses_are_all_others_find_each_other_by_a_place_to_look() {
             network.nodes[node as usize].set_peer(NodeId(other), Some("nowhere"), 0);
         }
     }
+    network
+}
+
+#[test]
+fn nodes_whose_addresses_are_all_others_find_each_other_by_a_place_to_look() {
+    let mut network = moved();
     network.nodes[1].set_lookout(Some("nowhere"));
     network.run_us(10_000_000);
     let said = network.events(1);
@@ -131,6 +137,35 @@ fn nodes_whose_addresses_are_all_others_find_each_other_by_a_place_to_look() {
     network.set_peer(1, 2);
     network.run_us(10_000_000);
     assert!(network.nodes[2].is_up(NodeId(1)));
+}
+
+#[test]
+fn a_node_that_is_missing_is_looked_for_by_those_that_have_another_too() {
+    let mut network = moved();
+    network.set_peer(1, 2);
+    network.run_us(5_000_000);
+    assert!(network.nodes[1].is_up(NodeId(2)) && !network.nodes[1].is_up(NodeId(0)));
+    network.nodes[1].set_lookout(Some("0"));
+    network.run_us(5_000_000);
+    assert!(network.nodes[1].is_up(NodeId(0)));
+    // Who is found has a channel already: it stays, and nobody is disturbed again.
+    for node in 0..3 {
+        network.events(node);
+    }
+    let connected = network.connected;
+    network.nodes[2].set_lookout(Some("01"));
+    network.run_us(20_000_000);
+    for node in 0..3 {
+        let said = network.events(node);
+        assert!(
+            !said
+                .iter()
+                .any(|event| matches!(event, Event::Up { .. } | Event::Down { .. })),
+            "{said:?}"
+        );
+    }
+    assert_eq!(network.open_connections(), 2);
+    assert_eq!(network.connected, connected + 1, "it is looked for once");
 }
 
 #[test]

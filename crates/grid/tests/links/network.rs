@@ -32,6 +32,8 @@ pub struct Network {
     /// What arrives at an end does so in order.
     last_us: BTreeMap<End, u64>,
     sent: u64,
+    /// Connections that have come about.
+    pub connected: u64,
     random: u64,
     varies: bool,
 }
@@ -48,6 +50,7 @@ impl Network {
             parcels: BTreeMap::new(),
             last_us: BTreeMap::new(),
             sent: 0,
+            connected: 0,
             random: 1,
             varies: false,
         }
@@ -201,6 +204,7 @@ impl Network {
                 let dialling = (from, connection);
                 match node.on_accepted(&from.to_string(), now_us) {
                     Some(id) => {
+                        self.connected += 1;
                         self.ends.insert(dialling, (place, id));
                         self.ends.insert((place, id), dialling);
                         self.send(dialling, Parcel::Connected);

@@ -396,7 +396,7 @@ impl GridNode {
     /// Errors: those of [`hand_over`].
     pub fn hand_over(&self, to: NodeId) -> Result<()> {
         let mut partition = self.node.0.partition.lock();
-        hand_over(&mut partition, to)
+        hand_over(&mut partition, to).map(|_| ())
     }
 
     /// Whether another node keeps what there is once, and has not got the vote of this one yet, which the others need: a grid of two has

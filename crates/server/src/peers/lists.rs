@@ -9,7 +9,7 @@ use rubato_grid::members::{MemberMessage, Members};
 
 /// How long a node that is no member any more may hear of that.
 const LEAVING_US: u64 = 500_000;
-/// How often others are asked for a newer list by who does not reach the one that keeps it.
+/// How often others are asked for a newer list by who does not reach all.
 const LISTS_EVERY_US: u64 = 2_000_000;
 /// How many others are asked at a time.
 const LISTS_ASKED_MAX: usize = 8;
@@ -62,22 +62,20 @@ impl Carrier {
         self.change_members(changed)
     }
 
-    /// Whoever does not reach the one who keeps the list asks others for a newer one: it may say where that one is now.
+    /// Whoever does not reach a node asks others for a newer list: it may say where that one is now. Not only where it is the one who
+    /// keeps the list: a node that has not heard who keeps it by now may hear that from nobody but the one that it does not reach.
     pub(super) fn ask_for_lists(&mut self, now_us: u64) {
-        let is_reached = |keeper: NodeId| keeper == self.place.node || self.links.is_up(keeper);
-        if now_us < self.asked_for_lists_us + LISTS_EVERY_US || self.node.keeper().is_some_and(is_reached) {
+        if now_us < self.asked_for_lists_us + LISTS_EVERY_US {
             return;
         }
         self.asked_for_lists_us = now_us;
-        let up = self
-            .place
-            .members
-            .members
-            .keys()
-            .copied()
-            .filter(|node| self.links.is_up(*node));
+        let others = self.place.members.members.keys().copied();
+        let others = others.filter(|node| *node != self.place.node);
+        let (mut up, down): (Vec<NodeId>, Vec<NodeId>) = others.partition(|node| self.links.is_up(*node));
+        if down.is_empty() {
+            return;
+        }
         // Others from time to time, where there are many.
-        let mut up: Vec<NodeId> = up.collect();
         let count = up.len().max(1);
         up.rotate_left((now_us / LISTS_EVERY_US) as usize % count);
         self.tell_list(up.into_iter().take(LISTS_ASKED_MAX));

@@ -129,9 +129,8 @@ fn the_first_node_is_drained_beneath_its_clients_and_goes() {
 
 /// Has a node end as its operator does.
 fn stop(node: &mut Node) {
-    let process = node.process.id().to_string();
-    let told = Command::new("kill").args(["-TERM", &process]).status().unwrap();
-    assert!(told.success() && node.process.wait().unwrap().success());
+    node.signal("-TERM");
+    assert!(node.process.wait().unwrap().success());
 }
 
 /// All nodes are stopped in turn and started again: what there is once is served all the while, by the others.

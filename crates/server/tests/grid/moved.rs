@@ -25,7 +25,7 @@ fn nodes_that_are_all_reached_elsewhere_find_each_other_by_one_of_them() {
             ask(&nodes[0], &hand_over)[0] == "done ALTER GRID" || keeper == 0
         });
         nodes.clear();
-        grid.ports.clone_from(&Grid::new(4).ports);
+        grid.ports = free_ports(4);
         // Those that keep the list, and know their own place only, come last: the others have nothing new to tell each other by then.
         let (last, first) = (order[3], &order[..3]);
         nodes = first.iter().map(|node| grid.start(*node)).collect();
@@ -40,4 +40,56 @@ fn nodes_that_are_all_reached_elsewhere_find_each_other_by_one_of_them() {
         nodes = (0..4).map(|node| grid.start_with(node, &[])).collect();
         all_is_there(&nodes);
     }
+}
+
+/// A hand-over that only the two know that it was between, and a keeper that then reaches only the one that kept before: neither it nor
+/// that one leads the votes, so that the keeper cannot have anything agreed on before it has found the others.
+#[test]
+fn who_has_not_heard_of_a_hand_over_finds_the_keeper_by_who_has() {
+    let mut grid = Grid::new(4);
+    let mut nodes: Vec<Node> = (0..4).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    let leader = "SELECT node FROM rubato.nodes WHERE is_leader AND node > 0";
+    eventually("three vote", || {
+        rows(&nodes[1], "SELECT FROM rubato.nodes WHERE votes").len() == 3
+    });
+    nodes[0].end();
+    eventually("another leads", || {
+        ask(&nodes[1], "SELECT FROM accounts");
+        rows(&nodes[1], leader).len() == 1
+    });
+    nodes[0] = grid.start(0);
+    wait_for_all(&nodes);
+    eventually("node 3 keeps the list, and the others hear nothing of it", || {
+        nodes[1..3].iter().for_each(|other| other.signal("-STOP"));
+        let is_handed_over = ask(&nodes[0], "ALTER GRID HAND OVER TO NODE 3")[0] == "done ALTER GRID";
+        if !is_handed_over {
+            nodes[1..3].iter().for_each(|other| other.signal("-CONT"));
+        }
+        is_handed_over
+    });
+    nodes.clear();
+    grid.ports = free_ports(4);
+    // One of the others leads the votes again: the keeper has nothing agreed on before it has found that one.
+    while nodes.is_empty() {
+        nodes = [1, 2, 0].map(|node| grid.start(node)).into();
+        let seen = "SELECT count(*) FROM rubato.nodes WHERE state IN ('here', 'up')";
+        eventually("node 0 has found the others, and who leads", || {
+            ask(&nodes[2], "SELECT FROM accounts");
+            rows(&nodes[2], seen) == ["row 3"] && rows(&nodes[2], "SELECT FROM rubato.nodes WHERE is_leader").len() == 1
+        });
+        if rows(&nodes[2], leader).is_empty() {
+            nodes.clear();
+        }
+    }
+    let keeper = "SELECT node FROM rubato.nodes WHERE is_keeper";
+    assert_eq!(
+        rows(&nodes[2], keeper),
+        ["row 3"],
+        "what was acknowledged is known after kill -9"
+    );
+    assert_eq!(rows(&nodes[0], keeper), ["row 0"]);
+    nodes.push(grid.start(3));
+    all_is_there(&nodes);
 }

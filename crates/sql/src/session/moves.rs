@@ -137,12 +137,13 @@ impl Session {
     /// ALTER GRID HAND OVER: another node keeps from now on what there is once. Its tag.
     ///
     /// Errors: 25001 within a block; those of [`hand_over`].
-    pub(super) fn hand_over(&self, to: NodeId, partition: &mut Partition) -> Result<String> {
+    pub(super) fn hand_over(&mut self, to: NodeId, partition: &mut Partition) -> Result<String> {
         if self.block != Block::None {
             let message = "ALTER GRID HAND OVER cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
         }
-        hand_over(partition, to)?;
+        let durable_at = hand_over(partition, to)?;
+        self.raise_durable(durable_at);
         Ok(TAG.to_owned())
     }
 

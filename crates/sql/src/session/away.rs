@@ -262,6 +262,9 @@ impl Session {
         if self.is_hosted && !current.alone && self.transaction.is_none() && matches!(home, Home::At(_)) {
             return Ok(Place::Here);
         }
+        if self.is_batched && matches!((home, &current.origin), (Home::At(_), Origin::Portal(_))) {
+            return Ok(Place::Here);
+        }
         Ok(match (home, &self.transaction) {
             (Home::Anywhere, None) if current.alone => Place::Nowhere,
             // Whoever looks at the catalogs first is about to change them more often than others; what has shown nothing can move later.

@@ -6,6 +6,7 @@ use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
 use crate::grid::DataEnd;
 use crate::partition::Partition;
+use crate::plan::PlanBody;
 use crate::statement::{Statement, Utility};
 use rubato_base::binary_format::parse_binary;
 use rubato_base::text_format::parse_text;
@@ -50,6 +51,22 @@ fn without_rows(tag: &str) -> String {
         Some((verb, rows)) if rows.bytes().all(|digit| digit.is_ascii_digit()) => format!("{verb} 0"),
         _ => tag.to_owned(),
     }
+}
+
+/// So many changes make a batch, which runs where its client is: what they ask of other nodes goes out together there, and each would be a way
+/// there and back for a transaction that has gone to another node (5,000 in place of 11,000 rows a second).
+const BATCH_MIN: usize = 8;
+/// Requests that are looked at to find them.
+const BATCH_LOOKED_AT_MAX: usize = 8 * BATCH_MIN;
+
+fn is_change(statement: &Statement) -> bool {
+    let Statement::Planned(plan) = statement else {
+        return false;
+    };
+    matches!(
+        plan.body,
+        PlanBody::Insert(_) | PlanBody::Update(_) | PlanBody::Delete(_)
+    )
 }
 
 impl Session {
@@ -481,8 +498,34 @@ impl Session {
         {
             self.block = Block::Implicit;
         }
+        self.is_batched = self.begins_batch(&current.statement, requests);
         self.current = Some(current);
         Ok(Some(Next::To(StageKind::Security)))
+    }
+
+    /// Whether a transaction begins with a change behind which the client has sent many more, or does not say yet that there are no more:
+    /// drivers' `executemany` and batches.
+    fn begins_batch(&self, first: &Statement, requests: &VecDeque<Request>) -> bool {
+        if self.transaction.is_some() || self.away.is_some() || self.is_hosted || !is_change(first) {
+            return false;
+        }
+        let mut changes = 0;
+        for request in requests.iter().take(BATCH_LOOKED_AT_MAX) {
+            let name = match request {
+                Request::Bind(bind) => bind.statement.as_str(),
+                Request::BindValues { statement, .. } => statement.as_str(),
+                Request::Sync | Request::Flush => return false,
+                _ => continue,
+            };
+            if !self.prepared(name).is_ok_and(|next| is_change(&next.statement)) {
+                return false;
+            }
+            changes += 1;
+            if changes >= BATCH_MIN {
+                break;
+            }
+        }
+        true
     }
 
     /// The portal that the current statement came from was run to its row limit: it keeps its place.

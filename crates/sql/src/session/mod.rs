@@ -311,6 +311,8 @@ pub struct Session {
     copy_away: Option<copy_away::CopyAway>,
     /// Its blocks begin on the node that keeps what there is once: one of them has needed what is there once.
     begins_at_keeper: bool,
+    /// The statement of the portal that is run begins a transaction, and many like it are behind it.
+    is_batched: bool,
     /// Portals that were read in pieces on other nodes.
     portals_away: u64,
     /// The tick that it has asked for.
@@ -384,6 +386,7 @@ impl Session {
             temporary: temporary::Temporary::of(id),
             copy_away: None,
             begins_at_keeper: false,
+            is_batched: false,
             portals_away: 0,
             tick_ticket: None,
             ends_with: None,

@@ -6,12 +6,11 @@ use super::rows::{ChangedRow, change_row, check_changed_row, columns_to_remove};
 use super::targets::{ChangeRun, Target};
 use crate::catalog::{Check, Table};
 use crate::far::Rows;
-use crate::plan::{Access, Assignment, Plan, PlanBody, UpdatePlan};
+use crate::plan::{Access, Assignment, UpdatePlan};
 use rubato_base::{ColumnSet, Key, Result, Row, Value};
 use rubato_formula::{Change, ColumnChange, EvalContext, Formula};
 use rubato_protocol::{BlindUpdate, Outcome};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// Goes on with the statement; false when the context's rows are spent before it has done everything.
 pub(crate) fn run_update(plan: &UpdatePlan, run: &mut ChangeRun, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
@@ -226,21 +225,8 @@ fn formula_at_once(plan: &UpdatePlan, target: &Target<'_>, evaluation: &EvalCont
     Formula::new(changes_of(plan, table, evaluation)?).ok()
 }
 
-/// Asks for what updates whose turn has not come, with their parameters, will have other nodes do, as far as each is one change of a row
-/// that is named by its key. What cannot be said yet is left to its turn.
-pub(crate) fn changes_later(updates: &[(Arc<Plan>, Arc<[Value]>)], context: &mut ExecutionContext<'_>) {
-    for (plan, parameters) in updates {
-        let evaluation = EvalContext {
-            parameters,
-            ..*context.evaluation
-        };
-        if let PlanBody::Update(plan) = &plan.body {
-            change_later(plan, &evaluation, &mut context.database);
-        }
-    }
-}
-
-fn change_later(plan: &UpdatePlan, evaluation: &EvalContext<'_>, database: &mut Rows<'_>) {
+/// Asks for what an update whose turn has not come will have another node do, if it is one change of a row that is named by its key.
+pub(super) fn update_later(plan: &UpdatePlan, evaluation: &EvalContext<'_>, database: &mut Rows<'_>) {
     let Access::Point(key) = &plan.target.access else {
         return;
     };

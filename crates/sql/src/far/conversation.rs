@@ -508,16 +508,23 @@ impl FarRows {
         number
     }
 
+    /// What the row waits for, if it has asked for nothing else.
+    pub(crate) fn waits_for(&self) -> Option<&Operation> {
+        match &self.row.calls[..] {
+            [only] if only.answer.is_none() => Some(&only.operation),
+            _ => None,
+        }
+    }
+
     /// Whether what later statements change may be asked for: the row that waits has asked one thing, and nothing was asked for later.
     pub(crate) fn may_ask_for_later(&self) -> bool {
-        let waits_for_one = matches!(&self.row.calls[..], [only] if only.answer.is_none());
-        waits_for_one && self.depth == 0 && !self.ahead.is_running() && self.later.is_empty()
+        self.waits_for().is_some() && self.depth == 0 && !self.ahead.is_running() && self.later.is_empty()
     }
 
     /// Has a row changed for a statement whose turn has not come: see [`super::later`].
     pub(super) fn change_later(&mut self, node: NodeId, operation: Operation) {
         let next = self.lines.get(&node).map_or(0, |line| line.numbered);
-        if self.definitions.is_uncreated(node) {
+        if self.definitions.is_uncreated(node) || self.later.is_full() {
             return;
         }
         let number = self.number(node, Purpose::Later(next), operation.clone());

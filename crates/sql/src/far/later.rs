@@ -1,6 +1,6 @@
-//! Changes of rows of other nodes that statements will make which a client has sent already, and whose turn has not come.
+//! Changes of rows of other nodes, and new ones, that statements will make which a client has sent already, and whose turn has not come.
 //!
-//! A client that sends several statements together, each of which changes a row named by its key, would wait for one node after the
+//! A client that sends several statements together, each of which changes a row named by its key or adds one, would wait for one node after the
 //! other: while the first of them waits, those behind it are asked for as well ([`crate::executor::changes_later`]), and find their answers.
 //! With three remote rows an order, that is one way there and back in place of three.
 //!
@@ -10,6 +10,7 @@
 //!   their order what the statements do, or it is as if it had not been asked.
 //! - A transaction does not commit with a change that no statement has made.
 
+use super::ahead::BYTES_MAX;
 use rubato_base::NodeId;
 use rubato_protocol::grid::{Answer, Operation};
 use std::collections::VecDeque;
@@ -27,6 +28,8 @@ pub(super) struct LaterChange {
 #[derive(Debug, Default)]
 pub(super) struct Later {
     changes: VecDeque<LaterChange>,
+    /// What was asked since there was nothing to be asked.
+    bytes: usize,
 }
 
 impl Later {
@@ -34,8 +37,15 @@ impl Later {
         self.changes.is_empty()
     }
 
+    /// Whether nothing more is asked for until there is nothing to be asked.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes > BYTES_MAX
+    }
+
     pub(super) fn push(&mut self, node: NodeId, number: u32, operation: Operation) {
         let answer = None;
+        let before = if self.is_empty() { 0 } else { self.bytes };
+        self.bytes = before + operation.bytes();
         self.changes.push_back(LaterChange {
             node,
             number,

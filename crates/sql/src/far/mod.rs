@@ -489,6 +489,23 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Whether the part of a row that is under way waits for this to be added by another node, and has asked nothing else.
+    pub(crate) fn waits_for_insert(&self, storage: TableId, added: &Key) -> bool {
+        let far = self.far.as_ref();
+        far.and_then(|far| far.waits_for()).is_some_and(
+            |operation| matches!(operation, Operation::Insert { table, key, .. } if (*table, key) == (storage, added)),
+        )
+    }
+
+    /// As [`Rows::insert`], for a statement whose turn has not come, if one other node has the row.
+    pub(crate) fn insert_later(&mut self, table: TableId, key: Key, row: Row) {
+        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
+            && let Some(far) = self.far.as_deref_mut()
+        {
+            far.change_later(node, Operation::Insert { table, key, row });
+        }
+    }
+
     /// As [`FormulaDatabase::delete`].
     pub fn delete(&mut self, transaction: TransactionId, table: TableId, key: &[u8]) -> Outcome<()> {
         self.touch(table, Some(key), true);

@@ -4,11 +4,10 @@ use super::execute::is_current;
 use super::running::Part;
 use super::{Origin, Session, SessionContext};
 use crate::client::Request;
-use crate::executor::{ExecutionContext, changes_later};
+use crate::executor::{ExecutionContext, GivenChange, changes_later};
 use crate::partition::Partition;
-use crate::plan::{Plan, PlanBody};
+use crate::plan::PlanBody;
 use crate::statement::Statement;
-use rubato_base::Value;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -16,8 +15,8 @@ use std::sync::Arc;
 const LOOKED_AT_MAX: usize = 256;
 
 impl Session {
-    /// Has other nodes make the changes of the next statements as well, as far as each is an UPDATE of one row named by its key; what
-    /// comes behind any other waits for its turn. See [`crate::far`].
+    /// Has other nodes make the changes of the next statements as well, as far as each is an UPDATE of one row named by its key or an INSERT
+    /// of one; what comes behind any other waits for its turn. See [`crate::far`].
     pub(super) fn ask_for_later(
         &mut self,
         requests: &VecDeque<Request>,
@@ -29,16 +28,21 @@ impl Session {
         };
         let is_of_a_portal = matches!(current.origin, Origin::Portal(_));
         let times_us = (current.started_us, current.started_us);
-        let is_update =
-            matches!(&current.statement, Statement::Planned(plan) if matches!(plan.body, PlanBody::Update(_)));
+        let Statement::Planned(plan) = &current.statement else {
+            return;
+        };
+        let (is_one, waits) = (
+            is_change(&plan.body),
+            (Arc::clone(plan), Arc::clone(&current.parameters)),
+        );
         let may_ask = self.transaction.as_ref().filter(|open| {
             let far = open.far.as_ref();
             far.is_some_and(|far| far.may_ask_for_later())
         });
-        let Some(transaction) = may_ask.map(|open| open.id).filter(|_| is_of_a_portal && is_update) else {
+        let Some(transaction) = may_ask.map(|open| open.id).filter(|_| is_of_a_portal && is_one) else {
             return;
         };
-        let later = self.later_updates(requests, partition);
+        let later = self.later_changes(requests, partition);
         if later.is_empty() {
             return;
         }
@@ -52,12 +56,12 @@ impl Session {
             analytics: None,
         };
         self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
-            changes_later(&later, execution);
+            changes_later(&waits, &later, execution);
         });
     }
 
-    /// The updates that come next, with their parameters.
-    fn later_updates(&mut self, requests: &VecDeque<Request>, partition: &Partition) -> Vec<(Arc<Plan>, Arc<[Value]>)> {
+    /// The changes that come next, with their parameters.
+    fn later_changes(&mut self, requests: &VecDeque<Request>, partition: &Partition) -> Vec<GivenChange> {
         let catalog = self.catalog(partition);
         let path = self.path_in(&catalog);
         let mut later = Vec::new();
@@ -72,7 +76,7 @@ impl Session {
             let Statement::Planned(plan) = &prepared.statement else {
                 break;
             };
-            if !matches!(plan.body, PlanBody::Update(_)) || !is_current(plan, &catalog, &path.searched) {
+            if !is_change(&plan.body) || !is_current(plan, &catalog, &path.searched) {
                 break;
             }
             let parameters = match values {
@@ -89,4 +93,8 @@ impl Session {
         }
         later
     }
+}
+
+fn is_change(plan: &PlanBody) -> bool {
+    matches!(plan, PlanBody::Update(_) | PlanBody::Insert(_))
 }

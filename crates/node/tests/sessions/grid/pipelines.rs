@@ -18,7 +18,7 @@ fn taken(values: &[[&str; 2]]) -> Vec<Request> {
 
 fn prepared() -> [Site; 2] {
     let mut sites = spread();
-    sites[0].request([parse("take", TAKE), Request::Sync]);
+    sites[0].request([parse("take", TAKE), parse("add", ADD), Request::Sync]);
     work(&mut sites);
     sites[0].said();
     sites
@@ -119,4 +119,104 @@ fn a_statement_between_them_sees_what_stands_before_it() {
     assert_eq!(rows, ["99", "98", "197", "96"], "{told:?}");
     assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
     assert_eq!(all(1, &mut sites), "D 99 100 98 100 96 100 100 100 100 100");
+}
+
+const ADD: &str = "INSERT INTO accounts VALUES ($1, $2) RETURNING id";
+
+/// Each of these added in turn, as a client that waits for none of them.
+fn added(sites: &mut [Site; 2], values: &[[&str; 2]]) -> (Vec<String>, u64) {
+    let mut requests = Vec::new();
+    for values in values {
+        requests.extend([bind_to("", "add", values), execute("", 0)]);
+    }
+    requests.push(Request::Sync);
+    sites[0].request(requests);
+    let messages = messages_of_work(sites);
+    let told = sites[0].said().into_iter();
+    (told.filter(|line| line != "2").collect(), messages)
+}
+
+fn added_all(values: &[[&str; 2]]) -> Vec<String> {
+    let told = values
+        .iter()
+        .flat_map(|[id, _]| [format!("D {id}"), "C INSERT 0 1".to_owned()]);
+    told.collect()
+}
+
+/// With the entries of an index, some of which are on the other node where the row is not, and the other way round.
+#[test]
+fn what_statements_behind_one_that_waits_add_is_asked_for_with_it() {
+    let values = [
+        ["11", "1"],
+        ["12", "2"],
+        ["13", "3"],
+        ["15", "4"],
+        ["17", "5"],
+        ["18", "6"],
+    ];
+    for (index, messages_max) in [
+        ("", 3),
+        ("CREATE UNIQUE INDEX ON accounts (id, v)", 3),
+        ("CREATE INDEX ON accounts (v)", 3),
+    ] {
+        let mut sites = prepared();
+        ask_at(0, &mut sites, index);
+        ask_at(0, &mut sites, "BEGIN; UPDATE accounts SET v = 100 WHERE id = 2");
+        let (told, messages) = added(&mut sites, &values);
+        assert_eq!(told, [added_all(&values), vec!["Z T".to_owned()]].concat());
+        assert!(messages <= messages_max, "{index}: {messages}");
+        assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+        let sum = "SELECT sum(v) FROM accounts WHERE id > 10; SELECT count(*) FROM accounts WHERE v = 3";
+        assert_eq!(ask_at(1, &mut sites, sum)[1], "D 21", "{index}");
+    }
+}
+
+/// One that is there already: nothing that stands behind it is left, whether it was asked for or not.
+#[test]
+fn what_was_added_for_statements_that_are_never_run_is_taken_back() {
+    let mut sites = prepared();
+    ask_at(
+        0,
+        &mut sites,
+        "BEGIN; UPDATE accounts SET v = v + 1 WHERE id = 9; SAVEPOINT s",
+    );
+    let (told, _) = added(&mut sites, &[["11", "1"], ["9", "2"], ["13", "3"], ["15", "4"]]);
+    assert!(told[2].starts_with("E 23505"), "{told:?}");
+    let back = ask_at(
+        0,
+        &mut sites,
+        "ROLLBACK TO s; INSERT INTO accounts VALUES (13, 7); COMMIT",
+    );
+    assert_eq!(back, ["C ROLLBACK", "C INSERT 0 1", "C COMMIT", "Z I"]);
+    assert_eq!(all(1, &mut sites), "D 100 100 100 100 100 100 100 100 101 100 7");
+    // The same row twice.
+    let (told, _) = added(&mut sites, &[["11", "1"], ["15", "4"], ["11", "2"], ["17", "4"]]);
+    assert!(told.iter().any(|line| line.starts_with("E 23505")), "{told:?}");
+    assert_eq!(all(1, &mut sites), "D 100 100 100 100 100 100 100 100 101 100 7");
+}
+
+/// A batch whose first change is on the other node runs here, whether its end is known or not, with BEGIN or without; a single change, or
+/// a few, run there.
+#[test]
+fn a_batch_runs_where_its_client_is() {
+    let few = [["11", "1"], ["13", "2"]];
+    let many: Vec<[String; 2]> = (0..12).map(|n| [(21 + 2 * n).to_string(), n.to_string()]).collect();
+    let many: Vec<[&str; 2]> = many.iter().map(|[id, v]| [id.as_str(), v.as_str()]).collect();
+    for begin in ["", "BEGIN"] {
+        let mut sites = prepared();
+        ask_at(0, &mut sites, begin);
+        let (told, messages) = added(&mut sites, &many);
+        assert_eq!(told[..24], added_all(&many));
+        assert!(messages <= 8, "{begin}: {messages}");
+        if !begin.is_empty() {
+            ask_at(0, &mut sites, "COMMIT");
+        }
+        assert_eq!(
+            ask_at(1, &mut sites, "SELECT sum(v) FROM accounts WHERE id > 10")[1],
+            "D 66"
+        );
+        ask_at(0, &mut sites, begin);
+        let (told, _) = added(&mut sites, &few);
+        assert_eq!(told[..4], added_all(&few));
+    }
 }

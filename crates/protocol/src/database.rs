@@ -313,9 +313,9 @@ impl FormulaDatabase {
         self.transactions.get(transaction)?.waiting_for
     }
 
-    /// The transactions of sessions that wait for this one are to be rolled back for that reason.
+    /// The transactions that wait for this one are to be rolled back for that reason: those of sessions, and branches.
     pub(crate) fn end_waits_for(&mut self, owner: TransactionId, error: &Error) {
-        let waits = |t: &&Transaction| t.waiting_for == Some(owner) && !t.is_branch;
+        let waits = |t: &&Transaction| t.waiting_for == Some(owner);
         let waiting: Vec<TransactionId> = self.transactions.iter().filter(waits).map(|t| t.id).collect();
         for transaction in waiting {
             self.doom(transaction, AbortReason::InDoubt, error.clone());

@@ -238,11 +238,11 @@ impl Participant {
         }
     }
 
-    /// Ends the waits of sessions for branches that are in doubt: prepared, with a coordinator that has not been heard of for
-    /// [`SILENT_ROUNDS_MAX`] timers.
+    /// Ends the waits for branches that are in doubt: prepared, with a coordinator that has not been heard of for [`SILENT_ROUNDS_MAX`]
+    /// timers.
     ///
-    /// Rule Q-9: whoever comes to wait for one later is told at the next call of this. (A branch that waits is given up by its own
-    /// coordinator, which is not told any more that it waits.)
+    /// Rule Q-9: whoever comes to wait for one later is told at the next call of this. A branch that waits is given up, and its coordinator
+    /// is told why: its own patience would end with an error after which a session runs the transaction again, without end.
     pub fn end_waits_in_doubt(&self, database: &mut FormulaDatabase) {
         let is_in_doubt = |branch: &Branch| branch.prepared.is_some() && branch.silent_rounds > SILENT_ROUNDS_MAX;
         for (global, branch) in self.branches.iter().filter(|(_, branch)| is_in_doubt(branch)) {

@@ -230,21 +230,26 @@ pub(super) fn update_later(plan: &UpdatePlan, evaluation: &EvalContext<'_>, data
     let Access::Point(key) = &plan.target.access else {
         return;
     };
-    // Blind ones wait for nobody there.
-    if plan.ordered_because.is_none() || plan.each_differs {
+    if plan.each_differs {
         return;
     }
     let Ok(target) = Target::new(&plan.target, plan.filter.as_ref()) else {
         return;
     };
-    let key = point_key(target.table, key, &(), evaluation);
-    let key = key.ok().flatten();
-    let key = key.filter(|key| database.is_row_elsewhere(target.table.id, key));
-    if let Some(key) = key
-        && let Some(formula) = formula_at_once(plan, &target, evaluation)
-    {
-        let columns = columns_to_read(plan, &target);
-        database.update_later((target.table.id, &key), columns, &formula);
+    let key = point_key(target.table, key, &(), evaluation).ok().flatten();
+    let Some(key) = key.filter(|key| database.is_row_elsewhere(target.table.id, key)) else {
+        return;
+    };
+    let place = (target.table.id, &key);
+    match blind_formula(plan, target.table, evaluation) {
+        Some(formula) if target.is_named_by_keys() => database.update_blind_later(place, formula, &plan.bounds),
+        // The row is looked at first.
+        Some(_) => {}
+        None => {
+            if let Some(formula) = formula_at_once(plan, &target, evaluation) {
+                database.update_later(place, columns_to_read(plan, &target), &formula);
+            }
+        }
     }
 }
 

@@ -11,7 +11,9 @@
 //! - A transaction does not commit with a change that no statement has made.
 
 use super::ahead::BYTES_MAX;
-use rubato_base::NodeId;
+use super::{Elsewhere, Rows, blind, updating};
+use rubato_base::{ColumnSet, Key, NodeId, Row, TableId};
+use rubato_formula::{Formula, RowBounds};
 use rubato_protocol::grid::{Answer, Operation};
 use std::collections::VecDeque;
 
@@ -90,10 +92,46 @@ impl Later {
     }
 }
 
+impl Rows<'_> {
+    /// Whether the part of a row that is under way waits for this to be added by another node, and has asked nothing else.
+    pub(crate) fn waits_for_insert(&self, storage: TableId, added: &Key) -> bool {
+        let far = self.far.as_ref();
+        far.and_then(|far| far.waits_for()).is_some_and(
+            |operation| matches!(operation, Operation::Insert { table, key, .. } if (*table, key) == (storage, added)),
+        )
+    }
+
+    /// As [`Rows::insert`], for a statement whose turn has not come, if one other node has the row.
+    pub(crate) fn insert_later(&mut self, table: TableId, key: Key, row: Row) {
+        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
+            && let Some(far) = self.far.as_deref_mut()
+        {
+            far.change_later(node, Operation::Insert { table, key, row });
+        }
+    }
+
+    /// As [`Rows::update_read`], for a statement whose turn has not come, if one other node has the row.
+    pub(crate) fn update_later(&mut self, (table, key): (TableId, &Key), columns: ColumnSet, formula: &Formula) {
+        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
+            && let Some(far) = self.far.as_deref_mut()
+        {
+            far.change_later(node, updating((table, key), columns, formula));
+        }
+    }
+
+    /// As [`Rows::update_blind`], for a statement whose turn has not come, if one other node has the row.
+    pub(crate) fn update_blind_later(&mut self, (table, key): (TableId, &Key), formula: Formula, bounds: &RowBounds) {
+        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
+            && let Some(far) = self.far.as_deref_mut()
+        {
+            far.change_later(node, blind((table, key), formula, bounds));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rubato_base::{Key, TableId};
 
     fn delete(key: &[u8]) -> Operation {
         Operation::Delete {

@@ -434,12 +434,7 @@ impl<'a> Rows<'a> {
             return self.here.update_blind(transaction, table, key, formula, bounds);
         };
         let key = Key::from_bytes(key);
-        let operation = Operation::Blind {
-            table,
-            key: key.clone(),
-            formula,
-            bounds: bounds.clone(),
-        };
+        let operation = blind((table, &key), formula, bounds);
         match far.change(node, (table, &key), operation)? {
             Answer::Blind(update) => Ok(update),
             other => Err(unexpected(&other)),
@@ -478,32 +473,6 @@ impl<'a> Rows<'a> {
         let operation = updating((table, key), columns, formula);
         let changed = self.far.as_deref_mut()?.change(node, (table, key), operation);
         Some(changed.and_then(row_of))
-    }
-
-    /// Has the same done for a statement whose turn has not come, if one other node has the row.
-    pub(crate) fn update_later(&mut self, (table, key): (TableId, &Key), columns: ColumnSet, formula: &Formula) {
-        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
-            && let Some(far) = self.far.as_deref_mut()
-        {
-            far.change_later(node, updating((table, key), columns, formula));
-        }
-    }
-
-    /// Whether the part of a row that is under way waits for this to be added by another node, and has asked nothing else.
-    pub(crate) fn waits_for_insert(&self, storage: TableId, added: &Key) -> bool {
-        let far = self.far.as_ref();
-        far.and_then(|far| far.waits_for()).is_some_and(
-            |operation| matches!(operation, Operation::Insert { table, key, .. } if (*table, key) == (storage, added)),
-        )
-    }
-
-    /// As [`Rows::insert`], for a statement whose turn has not come, if one other node has the row.
-    pub(crate) fn insert_later(&mut self, table: TableId, key: Key, row: Row) {
-        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
-            && let Some(far) = self.far.as_deref_mut()
-        {
-            far.change_later(node, Operation::Insert { table, key, row });
-        }
     }
 
     /// As [`FormulaDatabase::delete`].
@@ -697,5 +666,14 @@ pub(crate) fn stop_of(error: Error) -> Stop {
     match error.code() == SqlState::SERIALIZATION_FAILURE {
         true => Stop::Abort(error),
         false => Stop::Fail(error),
+    }
+}
+
+fn blind((table, key): (TableId, &Key), formula: Formula, bounds: &RowBounds) -> Operation {
+    Operation::Blind {
+        table,
+        key: key.clone(),
+        formula,
+        bounds: bounds.clone(),
     }
 }

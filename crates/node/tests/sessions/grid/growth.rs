@@ -1,5 +1,6 @@
 //! Nodes that come to a grid and go from it, while its rows move.
 
+mod doubt;
 mod handing;
 mod renamed;
 

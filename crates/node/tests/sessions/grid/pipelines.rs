@@ -220,3 +220,31 @@ fn a_batch_runs_where_its_client_is() {
         assert_eq!(told[..4], added_all(&few));
     }
 }
+
+/// What reads nothing of its row but that it is there.
+#[test]
+fn blind_changes_behind_one_that_waits_are_asked_for_with_it() {
+    let mut sites = prepared();
+    sites[0].request([
+        parse("give", "UPDATE accounts SET v = v + $1 WHERE id = $2"),
+        Request::Sync,
+    ]);
+    ask_at(0, &mut sites, "BEGIN; UPDATE accounts SET v = 100 WHERE id = 2");
+    let mut requests = Vec::new();
+    for values in [["1", "1"], ["2", "3"], ["9", "11"], ["3", "4"], ["4", "5"], ["5", "1"]] {
+        requests.extend([bind_to("", "give", &values), execute("", 0)]);
+    }
+    requests.push(Request::Sync);
+    sites[0].request(requests);
+    let messages = messages_of_work(&mut sites);
+    let told: Vec<String> = sites[0]
+        .said()
+        .into_iter()
+        .filter(|line| line.starts_with('C'))
+        .collect();
+    let (one, none) = ("C UPDATE 1", "C UPDATE 0");
+    assert_eq!(told, [one, one, none, one, one, one]);
+    assert!(messages <= 3, "{messages}");
+    assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    assert_eq!(all(1, &mut sites), "D 106 100 102 103 104 100 100 100 100 100");
+}

@@ -1,0 +1,64 @@
+//! Whoever needs, from another node, what is in doubt there.
+
+use super::*;
+
+/// Rows 3, 4 and 5 are on the nodes 0, 1 and 2.
+fn few() -> Sites {
+    let mut sites = Sites::of(3);
+    sites.ask(0, "CREATE TABLE few (id int PRIMARY KEY, v int NOT NULL)");
+    sites.ask(0, "INSERT INTO few SELECT n, 100 FROM generate_series(1, 12) n");
+    assert_eq!(sites.rows("few"), [4, 4, 4]);
+    sites.rest();
+    sites
+}
+
+/// The coordinator ends for long after so many messages of a transaction over its own row and one of node 1; what a client of node 0 is told
+/// who needs that one. False if the transaction was over before.
+fn told_without_coordinator(messages: usize, needed: &str) -> (Vec<String>, bool) {
+    let mut sites = few();
+    let change = "BEGIN; SELECT v FROM few WHERE id IN (4, 5) FOR UPDATE; UPDATE few SET v = 7 WHERE id IN (4, 5)";
+    sites.ask(2, change);
+    sites.at(2).send("COMMIT");
+    let left = sites.talk(messages);
+    let gone = sites.sites[2].take();
+    sites.at(0).node.on_node_down(NodeId(2));
+    sites.at(0).node.on_node_down(NodeId(1));
+    // It finds in its log what it has promised.
+    sites.at(1).restart();
+    for node in 0..2 {
+        sites.at(node).node.set_members((0..3).map(NodeId).collect());
+        sites.at(node).node.on_node_up(NodeId(1 - node as u32));
+    }
+    // Those of the others that have no tick yet wait for a leader.
+    sites.ask(0, "SELECT v FROM few WHERE id = 3");
+    sites.at(0).send(needed);
+    sites.come_to_an_end(0, needed);
+    let told = sites.at(0).said();
+    sites.ask(0, "ROLLBACK");
+    sites.sites[2] = gone;
+    sites.restart(2);
+    let again = sites.ask(0, "UPDATE few SET v = v + 0 WHERE id = 4");
+    assert_eq!(again, ["C UPDATE 1", "Z I"], "{messages}: {needed}");
+    (told, left == 0)
+}
+
+/// Rule Q-9: it is told so, and its server does not try for ever.
+#[test]
+fn who_needs_from_elsewhere_what_is_in_doubt_is_told_so() {
+    for needed in [
+        "BEGIN; UPDATE few SET v = v + 0 WHERE id = 3; UPDATE few SET v = 1 WHERE id = 4 RETURNING v",
+        "BEGIN; UPDATE few SET v = v + 0 WHERE id = 3; SELECT v FROM few WHERE id = 4 FOR UPDATE",
+    ] {
+        let mut refused = 0;
+        for messages in 1.. {
+            let (told, is_cut) = told_without_coordinator(messages, needed);
+            refused += usize::from(told.iter().any(|told| told.starts_with("E 57P03")));
+            let is_other_error = |told: &&String| told.starts_with('E') && !told.starts_with("E 57P03");
+            assert_eq!(told.iter().find(is_other_error), None, "{messages}: {needed}: {told:?}");
+            if !is_cut {
+                break;
+            }
+        }
+        assert!(refused > 0, "{needed}: it never was in doubt");
+    }
+}

@@ -55,6 +55,8 @@ pub enum MemberMessage {
     List(Members),
     /// A member is reached at another address from now on.
     MovedTo(String),
+    /// Who says it has heard from the member itself that it is reached there, whatever the list says.
+    SeenAt(NodeId, String),
     /// The log of who says it is certainly written up to here, in bytes from its beginning.
     Written(u64),
 }
@@ -69,6 +71,7 @@ impl MemberMessage {
             MemberMessage::NotAdmitted(_) => "members: not admitted",
             MemberMessage::List(_) => "members: list",
             MemberMessage::MovedTo(_) => "members: moved",
+            MemberMessage::SeenAt(..) => "members: seen at",
             MemberMessage::Written(_) => "members: written",
         }
     }

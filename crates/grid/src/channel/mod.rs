@@ -24,10 +24,10 @@ use std::fmt;
 /// with the types of the columns that its client knows of. Version 16: a node is asked to confirm what was read through others.
 /// Version 17: a statement that is run again goes with what it has drawn. Version 18: nodes say how far their logs reach.
 /// Version 19: what was drawn includes numbers that nobody can guess. Version 20: what runs on another node is cancelled there.
-/// Version 21: circles of waits are found by probes.
+/// Version 21: circles of waits are found by probes. Version 22: nodes tell each other where they have heard that others are.
 pub const VERSIONS: Versions = Versions {
-    lowest: 21,
-    highest: 21,
+    lowest: 22,
+    highest: 22,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

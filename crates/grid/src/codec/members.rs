@@ -39,6 +39,11 @@ pub(super) fn put_member_message(out: &mut Vec<u8>, message: &MemberMessage) {
             out.push(7);
             put_u64(out, *log_end);
         }
+        MemberMessage::SeenAt(node, address) => {
+            out.push(8);
+            put_u32(out, node.0);
+            put_text(out, address);
+        }
     }
 }
 
@@ -54,6 +59,7 @@ pub(super) fn read_member_message(reader: &mut ByteReader<'_>) -> Result<MemberM
         5 => MemberMessage::List(read_members(reader)?),
         6 => MemberMessage::MovedTo(read_text(reader)?),
         7 => MemberMessage::Written(reader.u64()?),
+        8 => MemberMessage::SeenAt(NodeId(reader.u32()?), read_text(reader)?),
         _ => return Err(damaged("an unknown message about members")),
     })
 }

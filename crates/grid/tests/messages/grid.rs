@@ -18,13 +18,14 @@ impl Choices<'_> {
     }
 
     pub(super) fn member_message(&mut self) -> MemberMessage {
-        match self.of(7) {
+        match self.of(8) {
             0 => MemberMessage::Admitted(NodeId(self.small()), self.members()),
             1 => MemberMessage::AskAt(self.text()),
             2 => MemberMessage::NotAdmitted(self.text()),
             3 => MemberMessage::List(self.members()),
             4 => MemberMessage::MovedTo(self.text()),
             5 => MemberMessage::Written(self.number()),
+            6 => MemberMessage::SeenAt(NodeId(self.small()), self.text()),
             _ => MemberMessage::Apply {
                 applicant: self.sixteen(),
                 address: self.text(),

@@ -76,6 +76,8 @@ pub(crate) struct Carrier {
     pub(super) keeper: Option<NodeId>,
     /// When others were asked for a newer one last.
     pub(super) asked_for_lists_us: u64,
+    /// Where others are, as they have said themselves, who are not where the list says.
+    pub(super) seen_at: BTreeMap<NodeId, String>,
 }
 
 impl Carrier {
@@ -116,6 +118,7 @@ impl Carrier {
             leaving: BTreeMap::new(),
             keeper: None,
             asked_for_lists_us: 0,
+            seen_at: BTreeMap::new(),
         };
         carrier.set_members();
         if carrier.keeps_list() {

@@ -99,7 +99,9 @@ pub(crate) fn take_place(
         .as_ref()
         .map_or_else(Default::default, |known| (known.lives.clone(), known.logs.clone()));
     let own = known.as_ref().and_then(|known| known.place.as_ref());
-    if wishes.join.is_some() && own.is_some_and(|(node, _)| *node == Members::FIRST) {
+    // With others it may look for them, as each of them may.
+    let is_alone = |(node, members): &(NodeId, Members)| *node == Members::FIRST && members.members.len() == 1;
+    if wishes.join.is_some() && own.is_some_and(is_alone) {
         return Err(format!(
             "the folder {} is that of the node that has begun a grid, which cannot join another: start it without --join",
             folder.display()

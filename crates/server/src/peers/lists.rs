@@ -24,9 +24,9 @@ impl Carrier {
     pub(super) fn greet(&mut self, node: NodeId) {
         self.tell_list([node]);
         self.tell_written([node]);
-        if self.node.keeper() == Some(node) {
-            self.tell_address(node);
-        }
+        self.seen_at.remove(&node);
+        self.tell_address(node);
+        self.tell_seen(node);
     }
 
     /// Another node keeps the list: it is told what it has to know, and tells the others what it has.
@@ -81,12 +81,33 @@ impl Carrier {
         self.tell_list(up.into_iter().take(LISTS_ASKED_MAX));
     }
 
-    /// The keeper has this node's address, unless it is another one by now.
-    fn tell_address(&mut self, keeper: NodeId) {
+    /// Whoever keeps the list writes down where this node is by now; others tell it those that do not reach this node, since the keeper may be
+    /// one of them.
+    fn tell_address(&mut self, node: NodeId) {
         let known = self.place.members.members.get(&self.place.node);
         if known.is_none_or(|known| known.address != self.place.address) {
             let moved = MemberMessage::MovedTo(self.place.address.clone());
-            self.links.send(keeper, &GridMessage::Member(moved));
+            self.links.send(node, &GridMessage::Member(moved));
+        }
+    }
+
+    /// Where those are that are reached from here, and are not where the list says.
+    fn tell_seen(&mut self, to: NodeId) {
+        let links = &mut self.links;
+        for (node, address) in self.seen_at.iter().filter(|(node, _)| **node != to) {
+            if links.is_up(*node) {
+                let seen = MemberMessage::SeenAt(*node, address.clone());
+                links.send(to, &GridMessage::Member(seen));
+            }
+        }
+    }
+
+    /// A node that is not reached is looked for where another has heard that it is.
+    fn look_at(&mut self, node: NodeId, address: &str) {
+        let is_other_member = node != self.place.node && self.place.members.members.contains_key(&node);
+        if is_other_member && !self.links.is_up(node) {
+            let now_us = self.now_us();
+            self.links.set_peer(node, Some(address), now_us);
         }
     }
 
@@ -125,6 +146,9 @@ impl Carrier {
         if let MemberMessage::Written(log_end) = message {
             return self.note_log(from, log_end);
         }
+        if let MemberMessage::SeenAt(node, address) = message {
+            return self.look_at(node, &address);
+        }
         let mut changed = self.place.members.clone();
         match message {
             MemberMessage::List(list) => {
@@ -133,10 +157,14 @@ impl Carrier {
                     self.tell_list([from]);
                 }
                 if !changed.take_over(list) {
-                    return;
+                    return self.tell_seen(from);
                 }
             }
             MemberMessage::MovedTo(address) if self.keeps_list() => changed.move_to(from, &address),
+            MemberMessage::MovedTo(address) => {
+                self.seen_at.insert(from, address);
+                return;
+            }
             _ => return,
         }
         if let Err(why) = self.change_members(changed) {

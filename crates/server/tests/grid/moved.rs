@@ -93,3 +93,42 @@ fn who_has_not_heard_of_a_hand_over_finds_the_keeper_by_who_has() {
     nodes.push(grid.start(3));
     all_is_there(&nodes);
 }
+
+/// The keeper hands over as it ends, and whoever is to keep what there is once ends as well before it has heard of it: both are reached elsewhere then, and by one that is no
+/// keeper. Each of the two takes the other for the keeper.
+#[test]
+fn two_that_end_and_move_together_find_each_other_by_a_third() {
+    let mut grid = Grid::new(3);
+    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    // It does not hear that it is to keep what there is once.
+    nodes[1].signal("-STOP");
+    nodes[0].signal("-TERM");
+    assert!(nodes[0].process.wait().unwrap().success());
+    nodes[1].end();
+    grid.ports[..2].copy_from_slice(&free_ports(2));
+    for (number, node) in nodes[..2].iter_mut().enumerate() {
+        *node = grid.start_with(number, &[]);
+    }
+    all_is_there(&nodes);
+    for (number, node) in nodes.iter().enumerate() {
+        let made = format!("CREATE TABLE made_at_{number} ()");
+        eventually("the keeper is found", || ask(node, &made)[0] == "done CREATE TABLE");
+    }
+}
+
+/// The node that has begun the grid is no other than the rest.
+#[test]
+fn the_first_node_looks_for_the_others_where_it_is_told() {
+    let mut grid = Grid::new(3);
+    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    nodes.clear();
+    grid.ports = free_ports(3);
+    let second = format!("127.0.0.1:{}", grid.ports[1]);
+    nodes = vec![grid.start_with(1, &[])];
+    nodes.extend([0, 2].map(|node| grid.start_with(node, &["--join", &second])));
+    all_is_there(&nodes);
+}

@@ -203,8 +203,8 @@ impl Participant {
         true
     }
 
-    /// The node is heard of, or is not any more. Who waits for a transaction that is coordinated where nothing is heard of is left to
-    /// the patience of his own coordinator ([`super::SILENT_ROUNDS_MAX`]); who waits for any other hears that he does
+    /// The node is heard of, or is not any more. Who waits for a transaction that is coordinated where nothing is heard of does not:
+    /// that one is in doubt before long ([`Participant::end_waits_in_doubt`]). Who waits for any other hears that he does
     /// ([`Reply::Waits`]).
     pub fn on_reach(&mut self, node: NodeId, is_reached: bool) {
         match is_reached {

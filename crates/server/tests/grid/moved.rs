@@ -5,6 +5,14 @@ use super::*;
 const MADE: &str = "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL);
     INSERT INTO accounts SELECT n, 1 FROM generate_series(1, 100) n";
 
+fn made(count: usize) -> (Grid, Vec<Node>) {
+    let grid = Grid::new(count);
+    let nodes: Vec<Node> = (0..count).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    (grid, nodes)
+}
+
 fn all_is_there(nodes: &[Node]) {
     wait_for_all(nodes);
     for node in nodes {
@@ -14,10 +22,7 @@ fn all_is_there(nodes: &[Node]) {
 
 #[test]
 fn nodes_that_are_all_reached_elsewhere_find_each_other_by_one_of_them() {
-    let mut grid = Grid::new(4);
-    let mut nodes: Vec<Node> = (0..4).map(|node| grid.start(node)).collect();
-    wait_for_all(&nodes);
-    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    let (mut grid, mut nodes) = made(4);
     // Whoever keeps the list of nodes may not be the one that the others look for.
     for (keeper, order) in [(0, [3, 1, 2, 0]), (3, [1, 2, 0, 3])] {
         let hand_over = format!("ALTER GRID HAND OVER TO NODE {keeper}");
@@ -46,10 +51,7 @@ fn nodes_that_are_all_reached_elsewhere_find_each_other_by_one_of_them() {
 /// that one leads the votes, so that the keeper cannot have anything agreed on before it has found the others.
 #[test]
 fn who_has_not_heard_of_a_hand_over_finds_the_keeper_by_who_has() {
-    let mut grid = Grid::new(4);
-    let mut nodes: Vec<Node> = (0..4).map(|node| grid.start(node)).collect();
-    wait_for_all(&nodes);
-    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    let (mut grid, mut nodes) = made(4);
     let leader = "SELECT node FROM rubato.nodes WHERE is_leader AND node > 0";
     eventually("three vote", || {
         rows(&nodes[1], "SELECT FROM rubato.nodes WHERE votes").len() == 3
@@ -94,14 +96,11 @@ fn who_has_not_heard_of_a_hand_over_finds_the_keeper_by_who_has() {
     all_is_there(&nodes);
 }
 
-/// The keeper hands over as it ends, and whoever is to keep what there is once ends as well before it has heard of it: both are reached elsewhere then, and by one that is no
-/// keeper. Each of the two takes the other for the keeper.
+/// The keeper hands over as it ends, and whoever is to keep what there is once ends as well before it has heard of it: both are reached
+/// elsewhere then, and reach one that is no keeper. Each of the two takes the other for the keeper.
 #[test]
 fn two_that_end_and_move_together_find_each_other_by_a_third() {
-    let mut grid = Grid::new(3);
-    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
-    wait_for_all(&nodes);
-    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    let (mut grid, mut nodes) = made(3);
     // It does not hear that it is to keep what there is once.
     nodes[1].signal("-STOP");
     nodes[0].signal("-TERM");
@@ -121,10 +120,7 @@ fn two_that_end_and_move_together_find_each_other_by_a_third() {
 /// The node that has begun the grid is no other than the rest.
 #[test]
 fn the_first_node_looks_for_the_others_where_it_is_told() {
-    let mut grid = Grid::new(3);
-    let mut nodes: Vec<Node> = (0..3).map(|node| grid.start(node)).collect();
-    wait_for_all(&nodes);
-    assert!(ask(&nodes[1], MADE).contains(&"done INSERT 0 100".to_owned()));
+    let (mut grid, mut nodes) = made(3);
     nodes.clear();
     grid.ports = free_ports(3);
     let second = format!("127.0.0.1:{}", grid.ports[1]);

@@ -103,28 +103,24 @@ impl Rows<'_> {
 
     /// As [`Rows::insert`], for a statement whose turn has not come, if one other node has the row.
     pub(crate) fn insert_later(&mut self, table: TableId, key: Key, row: Row) {
-        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
-            && let Some(far) = self.far.as_deref_mut()
-        {
-            far.change_later(node, Operation::Insert { table, key, row });
-        }
+        self.change_later((table, &key.clone()), || Operation::Insert { table, key, row });
     }
 
     /// As [`Rows::update_read`], for a statement whose turn has not come, if one other node has the row.
-    pub(crate) fn update_later(&mut self, (table, key): (TableId, &Key), columns: ColumnSet, formula: &Formula) {
-        if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
-            && let Some(far) = self.far.as_deref_mut()
-        {
-            far.change_later(node, updating((table, key), columns, formula));
-        }
+    pub(crate) fn update_later(&mut self, place: (TableId, &Key), columns: ColumnSet, formula: &Formula) {
+        self.change_later(place, || updating(place, columns, formula));
     }
 
     /// As [`Rows::update_blind`], for a statement whose turn has not come, if one other node has the row.
-    pub(crate) fn update_blind_later(&mut self, (table, key): (TableId, &Key), formula: Formula, bounds: &RowBounds) {
+    pub(crate) fn update_blind_later(&mut self, place: (TableId, &Key), formula: Formula, bounds: &RowBounds) {
+        self.change_later(place, || blind(place, formula, bounds));
+    }
+
+    fn change_later(&mut self, (table, key): (TableId, &Key), operation: impl FnOnce() -> Operation) {
         if let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes())
             && let Some(far) = self.far.as_deref_mut()
         {
-            far.change_later(node, blind((table, key), formula, bounds));
+            far.change_later(node, operation());
         }
     }
 }

@@ -54,7 +54,7 @@ fn without_rows(tag: &str) -> String {
 }
 
 /// So many changes make a batch, which runs where its client is: what they ask of other nodes goes out together there, and each would be a way
-/// there and back for a transaction that has gone to another node (5,000 in place of 11,000 rows a second).
+/// there and back for a transaction that has gone to another node (decision 0060).
 const BATCH_MIN: usize = 8;
 /// Requests that are looked at to find them.
 const BATCH_LOOKED_AT_MAX: usize = 8 * BATCH_MIN;

@@ -31,15 +31,15 @@ impl Session {
         let Statement::Planned(plan) = &current.statement else {
             return;
         };
-        let (is_one, waits) = (
-            is_change(&plan.body),
+        let (may_be_asked, waits) = (
+            is_asked_ahead(&plan.body),
             (Arc::clone(plan), Arc::clone(&current.parameters)),
         );
         let may_ask = self.transaction.as_ref().filter(|open| {
             let far = open.far.as_ref();
             far.is_some_and(|far| far.may_ask_for_later())
         });
-        let Some(transaction) = may_ask.map(|open| open.id).filter(|_| is_of_a_portal && is_one) else {
+        let Some(transaction) = may_ask.map(|open| open.id).filter(|_| is_of_a_portal && may_be_asked) else {
             return;
         };
         let later = self.later_changes(requests, partition);
@@ -76,7 +76,7 @@ impl Session {
             let Statement::Planned(plan) = &prepared.statement else {
                 break;
             };
-            if !is_change(&plan.body) || !is_current(plan, &catalog, &path.searched) {
+            if !is_asked_ahead(&plan.body) || !is_current(plan, &catalog, &path.searched) {
                 break;
             }
             let parameters = match values {
@@ -95,6 +95,6 @@ impl Session {
     }
 }
 
-fn is_change(plan: &PlanBody) -> bool {
+fn is_asked_ahead(plan: &PlanBody) -> bool {
     matches!(plan, PlanBody::Update(_) | PlanBody::Insert(_))
 }

@@ -310,6 +310,11 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
         Reply::Inquire => out.push(REPLIES + 7),
         Reply::Waits => out.push(REPLIES + 8),
         Reply::Awaited => out.push(REPLIES + 9),
+        Reply::Unready { number, error } => {
+            out.push(REPLIES + 10);
+            put_u32(out, *number);
+            error.encode(out);
+        }
     }
 }
 
@@ -346,6 +351,10 @@ fn read_reply(tag: u8, reader: &mut ByteReader<'_>) -> Result<Reply> {
         7 => Reply::Inquire,
         8 => Reply::Waits,
         9 => Reply::Awaited,
+        10 => Reply::Unready {
+            number: reader.u32()?,
+            error: Error::decode(reader)?,
+        },
         _ => return Err(damaged("an unknown reply")),
     })
 }

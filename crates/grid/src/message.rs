@@ -78,6 +78,7 @@ pub fn name_of(message: &Message) -> &'static str {
         Body::Reply(Reply::Inquire) => "message: inquire",
         Body::Reply(Reply::Waits) => "message: waits",
         Body::Reply(Reply::Awaited) => "message: awaited",
+        Body::Reply(Reply::Unready { .. }) => "message: unready",
         Body::Waiting(Waiting::Ahead(_)) => "message: who is ahead",
         Body::Waiting(Waiting::Behind(_)) => "message: who is behind",
         Body::Waiting(Waiting::GiveWay) => "message: give way",

@@ -91,6 +91,8 @@ rules! {
         "A session's transaction that has to give way by Q-5 is rolled back without it, and every call of the session is told the reason until it has rolled back itself."
     Q9 "Q-9" false "grid/participant.rs"
         "Whoever waits for a prepared branch whose coordinator is not heard of is rolled back after a while."
+    Q10 "Q-10" false "grid/message.rs"
+        "A node that is reached, but cut off from whoever it would have to hear from first, says so."
     C1 "C-1" true "commit.rs"
         "Commit waits for those whose formulas were read through."
     C2 "C-2" true "commit.rs"

@@ -25,9 +25,10 @@ use std::fmt;
 /// Version 17: a statement that is run again goes with what it has drawn. Version 18: nodes say how far their logs reach.
 /// Version 19: what was drawn includes numbers that nobody can guess. Version 20: what runs on another node is cancelled there.
 /// Version 21: circles of waits are found by probes. Version 22: nodes tell each other where they have heard that others are.
+/// Version 23: a node says that it is cut off from whoever it would have to hear from first.
 pub const VERSIONS: Versions = Versions {
-    lowest: 22,
-    highest: 22,
+    lowest: 23,
+    highest: 23,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

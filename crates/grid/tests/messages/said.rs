@@ -23,7 +23,7 @@ impl Choices<'_> {
     }
 
     pub(super) fn reply(&mut self) -> Reply {
-        match self.of(12) {
+        match self.of(13) {
             0 => Reply::Prepared {
                 floor: self.timestamp(),
                 check_above: self.truth(),
@@ -39,6 +39,10 @@ impl Choices<'_> {
             6 => Reply::Inquire,
             7 => Reply::Waits,
             8 => Reply::Awaited,
+            9 => Reply::Unready {
+                number: self.small(),
+                error: self.error(),
+            },
             _ => Reply::Answer {
                 number: self.small(),
                 answer: self.answers(),

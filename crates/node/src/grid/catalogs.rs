@@ -52,7 +52,9 @@ pub(super) struct Catalogs {
     /// Definitions that branches here have committed, and that the keeper has not told of yet.
     untold: Vec<Untold>,
     /// What was asked of tables that this node has not heard of, or not all of; and whether others were asked since the last round.
-    deferred: Vec<(NodeId, Message)>,
+    pub(super) deferred: Vec<(NodeId, Message)>,
+    /// Rounds for which it has not been emptied.
+    pub(super) deferred_rounds: u32,
     has_asked: bool,
 }
 
@@ -83,6 +85,7 @@ impl Catalogs {
             wanted: 0,
             untold: Vec::new(),
             deferred: Vec::new(),
+            deferred_rounds: 0,
             has_asked: false,
         }
     }
@@ -349,7 +352,7 @@ impl GridState {
     pub(super) fn on_round_of_catalogs(&mut self) {
         self.catalogs.has_asked = false;
         self.catalogs.held_rounds = self.catalogs.held_rounds.saturating_add(1);
-        self.catalogs.deferred.clear();
+        self.end_deferred();
         self.look_for_catalogs();
     }
 

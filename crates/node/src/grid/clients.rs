@@ -5,9 +5,7 @@ use super::outbox::Held;
 use super::sessions::stage_is_silent;
 use super::state::GridState;
 use rubato_base::{Error, GlobalId, Lsn, NodeId, Result, SqlState, Timestamp};
-use rubato_protocol::grid::{
-    Answer, ClientEvent, Coordinator, Ending, Operation, SILENT_ROUNDS_MAX, TickFor, TickSource, Told,
-};
+use rubato_protocol::grid::{Answer, ClientEvent, Coordinator, Ending, Operation, TickFor, TickSource, Told};
 use std::collections::BTreeMap;
 
 /// Transactions of its clients that one node has open at once.
@@ -84,13 +82,13 @@ impl Clients {
         }
     }
 
-    /// Gives up those that have waited for a tick for too long.
-    pub(super) fn on_round(&mut self, told: &mut Held<(u64, ClientTold)>) {
+    /// Gives up those that have waited for a tick for longer than so many rounds.
+    pub(super) fn on_round(&mut self, patience_rounds: u32, told: &mut Held<(u64, ClientTold)>) {
         let mut late = Vec::new();
         for (ticket, state) in &mut self.tickets {
             if let State::Waits { rounds, .. } = state {
                 *rounds += 1;
-                if *rounds > SILENT_ROUNDS_MAX {
+                if *rounds > patience_rounds {
                     late.push(*ticket);
                 }
             }

@@ -18,6 +18,7 @@ mod agreement;
 mod calls;
 mod catalogs;
 mod clients;
+mod cut_off;
 mod far;
 mod keeping;
 mod numbers;
@@ -40,6 +41,7 @@ use agreement::{Agreeing, agreement_of};
 use calls::{Calls, in_place_of};
 use catalogs::Catalogs;
 use clients::Clients;
+use cut_off::CutOff;
 use far::FarSessions;
 use keeping::HandingOver;
 use numbers::Numbers;
@@ -232,6 +234,7 @@ impl GridNode {
                 layout: None,
                 sessions: SessionTicks::default(),
                 calls: Calls::default(),
+                cut_off: CutOff::default(),
                 numbers: Numbers::default(),
                 activity: Activity::default(),
                 tellings: Tellings::default(),

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use rubato_base::trace::TraceContext;
 use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState, Timestamp, TransactionId, Value};
 use rubato_grid::placement::Placement;
-use rubato_protocol::grid::{Operation, SILENT_ROUNDS_MAX, TickFor};
+use rubato_protocol::grid::{Operation, TickFor};
 use rubato_protocol::{CommitLog, DecisionRecord, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
 use rubato_sql::channels::Told;
@@ -79,12 +79,12 @@ impl SessionTicks {
         }
     }
 
-    /// Gives up what has taken too long.
-    pub(super) fn on_round(&mut self) {
+    /// Gives up what has taken longer than so many rounds.
+    pub(super) fn on_round(&mut self, patience_rounds: u32) {
         let mut late = Vec::new();
         for (ticket, waiting) in &mut self.waiting {
             waiting.rounds += 1;
-            if waiting.rounds > SILENT_ROUNDS_MAX {
+            if waiting.rounds > patience_rounds {
                 late.push(*ticket);
             }
         }

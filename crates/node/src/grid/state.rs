@@ -5,6 +5,7 @@ use super::agreement::Agreeing;
 use super::calls::Calls;
 use super::catalogs::Catalogs;
 use super::clients::Clients;
+use super::cut_off::CutOff;
 use super::far::FarSessions;
 use super::keeping::HandingOver;
 use super::numbers::Numbers;
@@ -60,6 +61,7 @@ pub(super) struct GridState {
     pub(super) layout: Option<(Arc<Databases>, Option<Arc<Layout>>)>,
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
+    pub(super) cut_off: CutOff,
     pub(super) numbers: Numbers,
     pub(super) traces: Traces,
     pub(super) activity: Activity,
@@ -92,8 +94,11 @@ impl GridState {
             participant.on_timer();
             participant.end_waits_in_doubt(&mut partition.database);
         }
-        self.clients.on_round(&mut self.told);
-        self.sessions.on_round();
+        let patience_rounds = self.patience_for_ticks_rounds();
+        self.clients.on_round(patience_rounds, &mut self.told);
+        self.sessions.on_round(patience_rounds);
+        self.cut_off
+            .on_round(&self.calls, self.participant.is_some(), self.settings.keeper);
         self.traces.on_round();
         self.tell_late();
         self.activity.on_round();
@@ -206,8 +211,9 @@ impl GridState {
                 (Body::Request(_) | Body::Passed(_) | Body::Waiting(Waiting::Ahead(_)), Some(participant)) => {
                     participant.on_message(database, from, message, &mut **log)
                 }
-                // It comes again, when the participant is born.
-                (Body::Request(_) | Body::Passed(_) | Body::Waiting(Waiting::Ahead(_)), None) => self.refused += 1,
+                (Body::Request(_) | Body::Passed(_) | Body::Waiting(Waiting::Ahead(_)), None) => {
+                    self.on_request_before_birth(from, &message);
+                }
             },
             GridMessage::Stage(message @ (StageMessage::Wanted { .. } | StageMessage::LiveHere { .. })) => {
                 self.on_stage_message(from, message);

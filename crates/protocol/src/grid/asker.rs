@@ -50,6 +50,8 @@ pub struct TickAsker {
     asked: Vec<TickFor>,
     /// Timers since that.
     silent_rounds: u32,
+    /// Timers since the first question that nobody has answered.
+    unanswered_rounds: u32,
     say_again: SayAgain,
     reports: u64,
     /// The last word on live transactions.
@@ -70,6 +72,7 @@ impl TickAsker {
             is_urgent: false,
             asked: Vec::new(),
             silent_rounds: 0,
+            unanswered_rounds: 0,
             say_again: SayAgain::default(),
             reports: 0,
             heard_report: 0,
@@ -137,7 +140,15 @@ impl TickAsker {
     /// Asks again what was not answered, if it is time.
     pub fn on_timer(&mut self) -> Option<StageMessage> {
         self.silent_rounds += 1;
+        if !self.asked.is_empty() {
+            self.unanswered_rounds = self.unanswered_rounds.saturating_add(1);
+        }
         self.say_again.is_due(self.silent_rounds).then(|| self.question())?
+    }
+
+    /// For how many timers the stage has owed an answer.
+    pub fn unanswered_rounds(&self) -> u32 {
+        self.unanswered_rounds
     }
 
     /// Asks again what was not answered, or was answered in vain.
@@ -170,6 +181,7 @@ impl TickAsker {
                 catalogs: _,
             } if self.is_answer(stage_life, life, number, first, count) => {
                 self.stage_life = stage_life;
+                self.unanswered_rounds = 0;
                 let mut next = first;
                 let asked = self.asked.drain(..).map(|what| {
                     let tick = next;

@@ -348,7 +348,7 @@ impl Coordinator {
         let member = &mut run.members[at];
         (member.silent_rounds, member.waiting_rounds) = (0, None);
         match reply {
-            Reply::Refused(error) => return self.on_refused(global, error),
+            Reply::Refused(error) | Reply::Unready { error, .. } => return self.on_refused(global, error),
             Reply::Forgotten if run.phase == Phase::Alone => {
                 self.end(global, Ending::Unknown, Lsn(0));
                 return;

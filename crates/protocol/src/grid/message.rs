@@ -102,6 +102,14 @@ pub enum Reply {
     /// The transaction began before this participant, which has nothing of it: what was not prepared is lost, but whether it has
     /// committed on this partition alone, if that was asked for, is not known here any more.
     Forgotten,
+    /// Rule Q-10: the operation was not done, and it is not known when it can be: this node is cut off from whoever it would have to hear
+    /// from first. Only what was asked last is meant by it: what was asked before may have been done in an earlier life.
+    Unready {
+        /// Which one.
+        number: u32,
+        /// From whom.
+        error: Error,
+    },
     /// The decision is carried out, durably.
     Done,
     /// What became of the transaction? The branch waits for it.
@@ -457,6 +465,10 @@ impl Reply {
             Reply::Inquire => sketch.number(8),
             Reply::Waits => sketch.number(9),
             Reply::Awaited => sketch.number(10),
+            Reply::Unready { number, .. } => {
+                sketch.number(11);
+                sketch.number(u64::from(*number));
+            }
         }
     }
 }

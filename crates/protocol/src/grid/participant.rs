@@ -338,7 +338,7 @@ impl Participant {
             _ if !known => return self.on_unknown(database, global, &request),
             _ => {}
         }
-        if self.is_expected(database, global, &request) {
+        if self.is_expected(database, global, &request, log) {
             self.attempt(database, global, request, log);
         }
     }
@@ -349,7 +349,13 @@ impl Participant {
     }
 
     /// Rule P-8: whether the request is the next one of a branch that is open; what is repeated is answered again.
-    fn is_expected(&mut self, database: &mut FormulaDatabase, global: GlobalId, request: &Request) -> bool {
+    fn is_expected(
+        &mut self,
+        database: &mut FormulaDatabase,
+        global: GlobalId,
+        request: &Request,
+        log: &mut dyn CommitLog,
+    ) -> bool {
         let Some(branch) = self.branches.get(&global) else {
             return false;
         };
@@ -360,7 +366,7 @@ impl Participant {
             {
                 self.reply(global, Reply::Waits, Lsn(0));
             }
-            self.want_missing(global);
+            self.want_missing(database, global, log);
             return false;
         }
         if !is_kept(Rule::P8) {

@@ -290,7 +290,10 @@ impl Run {
 pub(super) fn answers(reply: &Reply, asked: Option<&Request>) -> bool {
     match (reply, asked) {
         (Reply::Refused(_), _) => true,
-        (Reply::Answer { number, .. }, Some(Request::Operate { number: awaited, .. })) => number == awaited,
+        (
+            Reply::Answer { number, .. } | Reply::Unready { number, .. },
+            Some(Request::Operate { number: awaited, .. }),
+        ) => number == awaited,
         (Reply::Prepared { .. }, Some(Request::Prepare { .. })) => true,
         (Reply::Holds { place }, Some(Request::Check { place: awaited, .. })) => place == awaited,
         (Reply::Committed { .. }, Some(Request::CommitAlone { .. })) => true,

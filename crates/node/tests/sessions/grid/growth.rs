@@ -1,5 +1,6 @@
 //! Nodes that come to a grid and go from it, while its rows move.
 
+mod cut;
 mod doubt;
 mod handing;
 mod renamed;
@@ -12,14 +13,17 @@ use rubato_protocol::KeyRange;
 struct Sites {
     sites: Vec<Option<Site>>,
     /// What comes to nobody.
-    is_lost: fn(&GridMessage) -> bool,
+    is_lost: fn(NodeId, &GridMessage) -> bool,
+    /// Two nodes that do not reach each other.
+    cut: Option<[usize; 2]>,
 }
 
 impl Sites {
     fn of(count: u32) -> Sites {
         let mut sites = Sites {
             sites: Vec::new(),
-            is_lost: |_| false,
+            is_lost: |_, _| false,
+            cut: None,
         };
         for _ in 0..count {
             sites.join();
@@ -80,7 +84,10 @@ impl Sites {
                     }
                     left -= 1;
                     said += 1;
-                    if (self.is_lost)(&message) {
+                    let is_cut = self
+                        .cut
+                        .is_some_and(|cut| cut.contains(&from) && cut.contains(&(to.0 as usize)));
+                    if is_cut || (self.is_lost)(to, &message) {
                         continue;
                     }
                     if let Some(Some(site)) = self.sites.get_mut(to.0 as usize) {
@@ -218,6 +225,16 @@ const MADE: &str =
     "CREATE TABLE accounts (id int PRIMARY KEY, v int NOT NULL CHECK (v >= 0), name text UNIQUE, kind int);
                     CREATE INDEX ON accounts (kind);
                     INSERT INTO accounts SELECT n, 100, 'account ' || n, n % 5 FROM generate_series(1, 60) n";
+
+/// Three nodes with four rows each: 3, 4 and 5 are on the nodes 0, 1 and 2.
+fn few() -> Sites {
+    let mut sites = Sites::of(3);
+    sites.ask(0, "CREATE TABLE few (id int PRIMARY KEY, v int NOT NULL)");
+    sites.ask(0, "INSERT INTO few SELECT n, n + 1 FROM generate_series(1, 12) n");
+    assert_eq!(sites.rows("few"), [4, 4, 4]);
+    sites.rest();
+    sites
+}
 
 fn made() -> Sites {
     let mut sites = Sites::of(2);

@@ -5,7 +5,7 @@ use super::super::relay::{Passed, Pieces, RelayWork, RouteOf};
 use super::{Participant, settled};
 use crate::api::{CommitLog, Savepoint, Stop};
 use crate::database::FormulaDatabase;
-use rubato_base::{Error, GlobalId, NodeId, Row, Timestamp};
+use rubato_base::{Error, GlobalId, NodeId, Row, SqlState, Timestamp};
 use std::collections::BTreeMap;
 
 /// Bytes of pieces that have come before their operation; those beyond are asked for again.
@@ -135,12 +135,22 @@ impl Participant {
         }
     }
 
-    /// Asks others for pieces that have not come. Called when the coordinator asks again.
-    pub(super) fn want_missing(&mut self, global: GlobalId) {
+    /// Asks others for pieces that have not come. Called when the coordinator asks again. Rule Q-10: where one of them cannot be reached
+    /// from here the branch is given up, and its coordinator is told why: it may reach both.
+    pub(super) fn want_missing(&mut self, database: &mut FormulaDatabase, global: GlobalId, log: &mut dyn CommitLog) {
         let work = self.branches.get(&global).and_then(|branch| branch.relaying.as_deref());
         let Some((round, missing)) = work.map(|work| (work.round(), work.missing())) else {
             return;
         };
+        if let Some((_, node)) = missing.iter().find(|(_, node)| self.unreached.contains(node)) {
+            let message = format!(
+                "node {} does not reach node {}, with which it is to join rows",
+                self.node.0, node.0
+            );
+            let error = Error::new(SqlState::CANNOT_CONNECT_NOW, message)
+                .with_hint("Try again when the nodes reach each other.");
+            return self.give_up(database, global, error, log);
+        }
         for (step, node) in missing {
             self.pass(global, node, Passed::Wanted { round, step });
         }

@@ -2,16 +2,6 @@
 
 use super::*;
 
-/// Rows 3, 4 and 5 are on the nodes 0, 1 and 2.
-fn few() -> Sites {
-    let mut sites = Sites::of(3);
-    sites.ask(0, "CREATE TABLE few (id int PRIMARY KEY, v int NOT NULL)");
-    sites.ask(0, "INSERT INTO few SELECT n, 100 FROM generate_series(1, 12) n");
-    assert_eq!(sites.rows("few"), [4, 4, 4]);
-    sites.rest();
-    sites
-}
-
 /// The coordinator ends for long after so many messages of a transaction over its own row and one of node 1; what a client of node 0 is told
 /// who needs that one. False if the transaction was over before.
 fn told_without_coordinator(messages: usize, needed: &str) -> (Vec<String>, bool) {

@@ -419,7 +419,7 @@ fn who_is_to_keep_it_does_not_before_the_numbers_of_sequences_have_come() {
     let mut given = 1;
     assert_eq!(sites.row(2, "SELECT nextval('numbers')"), "D 1");
     // Who has not heard of it tells nothing either.
-    sites.is_lost = |message| match message {
+    sites.is_lost = |_, message| match message {
         GridMessage::Catalog(CatalogMessage::HandOver { .. }) => true,
         GridMessage::Catalog(CatalogMessage::All { content, .. }) => {
             Attachment::decode(content).is_ok_and(|told| told.keeping.is_none())
@@ -438,7 +438,7 @@ fn who_is_to_keep_it_does_not_before_the_numbers_of_sequences_have_come() {
     );
     sites.at(2).send("SELECT nextval('numbers')");
     sites.talk(usize::MAX);
-    sites.is_lost = |_| false;
+    sites.is_lost = |_, _| false;
     sites.come_to_an_end(2, "a number");
     let told = sites.at(2).said();
     assert!(

@@ -1,0 +1,101 @@
+//! Nodes that do not reach each other, while a third one reaches both.
+
+use super::*;
+
+/// The channel between two nodes breaks, and does not come back.
+fn cut(sites: &mut Sites, one: usize, other: usize) {
+    sites.cut = Some([one, other]);
+    sites.at(one).node.on_node_down(NodeId(other as u32));
+    sites.at(other).node.on_node_down(NodeId(one as u32));
+}
+
+/// They reach each other again.
+fn heal(sites: &mut Sites) {
+    sites.cut = None;
+    sites.agree();
+}
+
+fn is_told_so(told: &[String]) -> bool {
+    told.iter().any(|told| told.starts_with("E 57P03"))
+}
+
+/// It is known to a third node, but cannot take part: it waits for a tick, for which it would have to reach who leads.
+#[test]
+fn who_needs_rows_of_a_node_that_was_started_again_and_is_cut_off_is_told_so() {
+    let mut sites = few();
+    sites.at(1).restart();
+    sites.at(0).node.on_node_down(NodeId(1));
+    sites.at(2).node.on_node_down(NodeId(1));
+    cut(&mut sites, 0, 1);
+    let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
+    sites.at(1).node.set_members(nodes);
+    sites.at(1).node.on_node_up(NodeId(2));
+    sites.at(2).node.on_node_up(NodeId(1));
+    for needed in [
+        "SELECT v FROM few WHERE id = 4",
+        "SELECT sum(v) FROM few",
+        "UPDATE few SET v = v + 1 WHERE id = 4",
+        "UPDATE few SET v = v + 1 WHERE id IN (4, 5)",
+        "BEGIN; UPDATE few SET v = v + 1 WHERE id = 5; DELETE FROM few WHERE id = 4",
+        "SELECT count(*) FROM few a JOIN few b ON b.id = a.v",
+    ] {
+        let told = sites.ask(2, needed);
+        assert!(is_told_so(&told), "{needed}: {told:?}");
+        sites.ask(2, "ROLLBACK");
+    }
+    // Whatever does not need it goes on.
+    let told = sites.ask(2, "UPDATE few SET v = v WHERE id IN (3, 5)");
+    assert_eq!(told, ["C UPDATE 2", "Z I"]);
+    heal(&mut sites);
+    assert_eq!(sites.row(2, "SELECT sum(v) FROM few"), "D 90");
+}
+
+/// Each is reached by who asks, and waits for what the other is to pass on.
+#[test]
+fn a_join_of_nodes_that_do_not_reach_each_other_is_refused() {
+    let mut sites = few();
+    cut(&mut sites, 1, 2);
+    let join = "SELECT count(*) FROM few a JOIN few b ON b.id = a.v";
+    let told = sites.ask(0, join);
+    assert!(is_told_so(&told), "{told:?}");
+    heal(&mut sites);
+    assert_eq!(sites.row(0, join), "D 11");
+}
+
+/// It has not heard of a table, and cannot ask who keeps the definitions; nor does it hear of it from others.
+#[test]
+fn who_writes_where_a_definition_is_not_known_and_cannot_be_asked_for_is_told_so() {
+    let mut sites = few();
+    cut(&mut sites, 0, 1);
+    sites.is_lost = |to, message| to == NodeId(1) && matches!(message, GridMessage::Catalog(_));
+    assert_eq!(
+        sites.ask(2, "CREATE TABLE later (id int PRIMARY KEY)"),
+        ["C CREATE TABLE", "Z I"]
+    );
+    let told = sites.ask(2, "INSERT INTO later SELECT n FROM generate_series(1, 12) n");
+    assert!(is_told_so(&told), "{told:?}");
+    sites.is_lost = |_, _| false;
+    heal(&mut sites);
+    sites.ask(2, "INSERT INTO later SELECT n FROM generate_series(1, 12) n");
+    assert_eq!(sites.rows("later"), [4, 4, 4]);
+}
+
+/// Whoever leads may change within the first seconds; later ones that want a tick need not wait as long.
+#[test]
+fn who_wants_a_tick_where_the_stage_has_been_silent_for_long_does_not_wait_as_long() {
+    let mut sites = few();
+    cut(&mut sites, 0, 1);
+    let mut waited_us = Vec::new();
+    for _ in 0..3 {
+        let since_us = clock_us();
+        let told = sites.ask(1, "SELECT v FROM few WHERE id = 4");
+        assert!(is_told_so(&told), "{told:?}");
+        waited_us.push(clock_us() - since_us);
+    }
+    assert!(
+        waited_us[0] > 5_000_000 && waited_us[1..].iter().all(|us| *us < 2_000_000),
+        "{waited_us:?}"
+    );
+    heal(&mut sites);
+    assert_eq!(sites.row(1, "SELECT v FROM few WHERE id = 4"), "D 5");
+}

@@ -15,6 +15,7 @@ mod work;
 
 use crate::catalogs::CatalogMessage;
 use crate::message::GridMessage;
+use crate::onward::{Onward, OnwardMessage};
 use agreement::{put_agreement_message, read_agreement_message};
 use members::{put_member_message, read_member_message};
 use operation::{PASSED, put_answer, put_operation, put_passed, read_answer, read_operation, read_passed};
@@ -87,6 +88,12 @@ impl GridMessage {
                 out.push(13);
                 sessions::put_sessions(out, message);
             }
+            GridMessage::Onward(OnwardMessage { from, to, said }) => {
+                out.push(16);
+                put_u32(out, from.0);
+                put_u32(out, to.0);
+                GridMessage::from(said.clone()).encode(out);
+            }
             GridMessage::Tell(message) => {
                 out.push(12);
                 telling::put_telling(out, message);
@@ -118,6 +125,15 @@ impl GridMessage {
             9 => GridMessage::Agreement(read_agreement_message(&mut reader)?),
             13 => GridMessage::Sessions(sessions::read_sessions(&mut reader)?),
             12 => GridMessage::Tell(telling::read_telling(&mut reader)?),
+            16 => GridMessage::Onward(OnwardMessage {
+                from: NodeId(reader.u32()?),
+                to: NodeId(reader.u32()?),
+                said: match reader.u8()? {
+                    2 => Onward::Stage(read_stage_message(&mut reader)?),
+                    9 => Onward::Agreement(read_agreement_message(&mut reader)?),
+                    _ => return Err(damaged("a message that is not carried on")),
+                },
+            }),
             _ => return Err(damaged("a message of an unknown kind")),
         };
         match reader.is_empty() {

@@ -16,6 +16,7 @@ pub mod links;
 pub mod members;
 mod message;
 pub mod numbers;
+pub mod onward;
 pub mod placement;
 pub mod sessions;
 pub mod telling;

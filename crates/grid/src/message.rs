@@ -4,6 +4,7 @@ use crate::agreement::AgreementMessage;
 use crate::catalogs::CatalogMessage;
 use crate::members::MemberMessage;
 use crate::numbers::NumbersMessage;
+use crate::onward::OnwardMessage;
 use crate::sessions::SessionsMessage;
 use crate::telling::TellMessage;
 use crate::traced::TracedMessage;
@@ -33,6 +34,8 @@ pub enum GridMessage {
     Sessions(SessionsMessage),
     /// About what is told on channels.
     Tell(TellMessage),
+    /// For another node, or from one, that its sender does not reach.
+    Onward(OnwardMessage),
 }
 
 impl GridMessage {
@@ -55,6 +58,7 @@ impl GridMessage {
             GridMessage::Agreement(message) => message.name(),
             GridMessage::Sessions(message) => message.name(),
             GridMessage::Tell(message) => message.name(),
+            GridMessage::Onward(_) => "message: carried on",
         }
     }
 }

@@ -21,6 +21,7 @@ use rubato_grid::catalogs::CatalogMessage;
 use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
+use rubato_grid::onward::{Onward, OnwardMessage};
 use rubato_grid::sessions::SessionsMessage;
 use rubato_grid::telling::{TellMessage, Telling};
 use rubato_grid::traced::TracedMessage;
@@ -553,7 +554,8 @@ impl Choices<'_> {
     }
 
     fn message(&mut self) -> GridMessage {
-        match self.of(11) {
+        match self.of(12) {
+            11 => return self.onward(),
             10 => return GridMessage::Sessions(self.sessions_message()),
             9 => return GridMessage::Traced(Box::new(self.traced())),
             5 => return GridMessage::Tell(self.tell_message()),
@@ -566,6 +568,15 @@ impl Choices<'_> {
             _ => {}
         }
         GridMessage::Transaction(self.transaction_message())
+    }
+
+    fn onward(&mut self) -> GridMessage {
+        let (from, to) = (NodeId(self.small()), NodeId(self.small()));
+        let said = match self.truth() {
+            true => Onward::Stage(self.stage_message()),
+            false => Onward::Agreement(self.agreement_message()),
+        };
+        GridMessage::Onward(OnwardMessage { from, to, said })
     }
 
     fn transaction_message(&mut self) -> Message {
@@ -660,7 +671,7 @@ fn choices_make_every_kind_of_message() {
     }
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 55, "{names:?}");
+    assert_eq!(names.len(), 56, "{names:?}");
 }
 
 /// A length that a message claims makes no room for what is not there.

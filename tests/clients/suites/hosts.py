@@ -49,8 +49,14 @@ def run(context):
         with context.check("healed: everything goes on, nothing stays in doubt"):
             healed(grid)
         with context.check("two hosts that do not hear each other, and a third that hears both"):
-            one_pair(context, grid, hosts)
+            one_pair(context, grid, hosts, (1, 2), 0)
         with context.check("healed again"):
+            healed(grid)
+        with context.check("a host that does not hear the one that hands out timestamps, and a third that carries them on"):
+            one_pair(context, grid, hosts, (0, 1), 2)
+        with context.check("a host that is started again while it does not hear that one"):
+            starts_while_cut(grid, hosts)
+        with context.check("healed from that"):
             healed(grid)
         with context.check("a host that fails while cut off from another comes back"):
             fails_while_cut(context, grid, hosts)
@@ -247,18 +253,36 @@ def healed(grid):
     agree(grid)
 
 
-def one_pair(context, grid, hosts):
+def one_pair(context, grid, hosts, pair, third):
     with Transfers(grid) as transfers:
-        hosts.cut([(1, 2)])
+        hosts.cut([pair])
         time.sleep(7)
-        there, missing = reachable(grid, 0)
-        require(not missing, f"the first node hears everybody, and does not reach {missing}")
-        there, missing = reachable(grid, 1)
-        require(len(there) == 8 and len(missing) == 4, f"node 1: {there} are there, {missing} are not")
+        there_at_each(grid, pair, third)
         time.sleep(context.seconds)
         hosts.cut([])
     require(not transfers.wrong, f"{transfers.wrong[:3]}")
     require(transfers.done > 0, "no transfer was done")
+
+
+def there_at_each(grid, pair, third):
+    there, missing = reachable(grid, third)
+    require(not missing, f"node {third} hears everybody, and does not reach {missing}")
+    for node in pair:
+        there, missing = reachable(grid, node)
+        require(len(there) == 8 and len(missing) == 4, f"node {node}: {there} are there, {missing} are not")
+
+
+def starts_while_cut(grid, hosts):
+    with Transfers(grid, [2]) as transfers:
+        hosts.cut([(0, 1)])
+        time.sleep(1)
+        grid.processes[1].kill()
+        grid.processes[1].wait()
+        grid.launch(1)
+        time.sleep(7)
+        there_at_each(grid, (0, 1), 2)
+        hosts.cut([])
+    require(not transfers.wrong, f"{transfers.wrong[:3]}")
 
 
 def fails_while_cut(context, grid, hosts):

@@ -22,6 +22,7 @@ mod cut_off;
 mod far;
 mod keeping;
 mod numbers;
+mod onward;
 mod outbox;
 mod sessions;
 mod state;
@@ -45,6 +46,7 @@ use cut_off::CutOff;
 use far::FarSessions;
 use keeping::HandingOver;
 use numbers::Numbers;
+use onward::Ways;
 use outbox::{Along, Held};
 use rubato_base::{Error, Lsn, NodeId, Result, SqlState, TableId, Timestamp, Value};
 use rubato_formula::RowBounds;
@@ -235,6 +237,7 @@ impl GridNode {
                 sessions: SessionTicks::default(),
                 calls: Calls::default(),
                 cut_off: CutOff::default(),
+                ways: Ways::default(),
                 numbers: Numbers::default(),
                 activity: Activity::default(),
                 tellings: Tellings::default(),

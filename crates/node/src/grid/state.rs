@@ -9,6 +9,7 @@ use super::cut_off::CutOff;
 use super::far::FarSessions;
 use super::keeping::HandingOver;
 use super::numbers::Numbers;
+use super::onward::Ways;
 use super::outbox::{Along, HELD_MAX, Held};
 use super::sessions::SessionTicks;
 use super::telling::Tellings;
@@ -62,6 +63,7 @@ pub(super) struct GridState {
     pub(super) sessions: SessionTicks,
     pub(super) calls: Calls,
     pub(super) cut_off: CutOff,
+    pub(super) ways: Ways,
     pub(super) numbers: Numbers,
     pub(super) traces: Traces,
     pub(super) activity: Activity,
@@ -97,6 +99,7 @@ impl GridState {
         let patience_rounds = self.patience_for_ticks_rounds();
         self.clients.on_round(patience_rounds, &mut self.told);
         self.sessions.on_round(patience_rounds);
+        self.ways.on_round();
         self.cut_off
             .on_round(&self.calls, self.participant.is_some(), self.settings.keeper);
         self.traces.on_round();
@@ -236,6 +239,11 @@ impl GridState {
             GridMessage::Numbers(message) => self.on_numbers(partition, from, message),
             GridMessage::Sessions(message) => self.on_sessions(partition, shared, from, message),
             GridMessage::Tell(message) => self.on_telling(partition, from, message),
+            GridMessage::Onward(message) => {
+                if let Some((from, message)) = self.on_onward(from, message) {
+                    self.deliver(partition, shared, from, message);
+                }
+            }
             // Whoever has the channels sees to the members. What is traced was opened above.
             GridMessage::Member(_) | GridMessage::Traced(_) => self.refused += 1,
         }
@@ -293,7 +301,8 @@ impl GridState {
                 if to == own {
                     here.push(message);
                 } else if self.leaving.len() < HELD_MAX {
-                    self.leaving.push((to, message));
+                    let leaving = self.by_way_of_another(to, message);
+                    self.leaving.push(leaving);
                 } else {
                     self.outgoing.dropped += 1;
                 }

@@ -9,28 +9,73 @@ fn cut(sites: &mut Sites, one: usize, other: usize) {
     sites.at(other).node.on_node_down(NodeId(one as u32));
 }
 
+/// Nor does anybody carry on what they have to say to each other.
+fn cut_for_good(sites: &mut Sites, one: usize, other: usize) {
+    sites.is_lost = |_, message| matches!(message, GridMessage::Onward(_));
+    cut(sites, one, other);
+}
+
 /// They reach each other again.
 fn heal(sites: &mut Sites) {
     sites.cut = None;
+    sites.is_lost = |_, _| false;
     sites.agree();
+}
+
+/// Node 1 ends without a word and begins again, and does not reach node 0 any more.
+fn start_again_and_cut(sites: &mut Sites, cut: fn(&mut Sites, usize, usize)) {
+    sites.at(1).restart();
+    sites.at(0).node.on_node_down(NodeId(1));
+    sites.at(2).node.on_node_down(NodeId(1));
+    cut(sites, 0, 1);
+    let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
+    sites.at(1).node.set_members(nodes);
+    sites.at(1).node.on_node_up(NodeId(2));
+    sites.at(2).node.on_node_up(NodeId(1));
 }
 
 fn is_told_so(told: &[String]) -> bool {
     told.iter().any(|told| told.starts_with("E 57P03"))
 }
 
+/// Node 1 does not reach the one that leads, and neither of them does anything for the other; everything else goes on, if it was started
+/// again or not.
+#[test]
+fn whoever_is_reached_by_way_of_another_begins_transactions() {
+    for is_started_again in [false, true] {
+        let mut sites = few();
+        assert!(sites.at(0).node.figures().leads);
+        match is_started_again {
+            true => start_again_and_cut(&mut sites, cut),
+            false => cut(&mut sites, 0, 1),
+        }
+        for node in [1, 2] {
+            assert_eq!(sites.row(node, "SELECT v FROM few WHERE id = 4"), "D 5", "{node}");
+            for needed in [
+                "UPDATE few SET v = v + 1 WHERE id IN (4, 5)",
+                "BEGIN; UPDATE few SET v = v - 1 WHERE id = 5; UPDATE few SET v = v - 1 WHERE id = 4; COMMIT",
+            ] {
+                let told = sites.ask(node, needed);
+                assert!(
+                    !told.iter().any(|told| told.starts_with('E')),
+                    "{node}: {needed}: {told:?}"
+                );
+            }
+        }
+        assert_eq!(sites.row(2, "SELECT v FROM few WHERE id = 3"), "D 4");
+        assert!(is_told_so(&sites.ask(0, "SELECT v FROM few WHERE id = 4")));
+        assert!(is_told_so(&sites.ask(1, "SELECT v FROM few WHERE id = 3")));
+        assert!(sites.at(0).node.figures().leads, "nobody else was elected");
+        heal(&mut sites);
+        assert_eq!(sites.row(1, "SELECT sum(v) FROM few"), "D 90");
+    }
+}
+
 /// It is known to a third node, but cannot take part: it waits for a tick, for which it would have to reach who leads.
 #[test]
 fn who_needs_rows_of_a_node_that_was_started_again_and_is_cut_off_is_told_so() {
     let mut sites = few();
-    sites.at(1).restart();
-    sites.at(0).node.on_node_down(NodeId(1));
-    sites.at(2).node.on_node_down(NodeId(1));
-    cut(&mut sites, 0, 1);
-    let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
-    sites.at(1).node.set_members(nodes);
-    sites.at(1).node.on_node_up(NodeId(2));
-    sites.at(2).node.on_node_up(NodeId(1));
+    start_again_and_cut(&mut sites, cut_for_good);
     for needed in [
         "SELECT v FROM few WHERE id = 4",
         "SELECT sum(v) FROM few",
@@ -74,7 +119,6 @@ fn who_writes_where_a_definition_is_not_known_and_cannot_be_asked_for_is_told_so
     );
     let told = sites.ask(2, "INSERT INTO later SELECT n FROM generate_series(1, 12) n");
     assert!(is_told_so(&told), "{told:?}");
-    sites.is_lost = |_, _| false;
     heal(&mut sites);
     sites.ask(2, "INSERT INTO later SELECT n FROM generate_series(1, 12) n");
     assert_eq!(sites.rows("later"), [4, 4, 4]);
@@ -84,7 +128,7 @@ fn who_writes_where_a_definition_is_not_known_and_cannot_be_asked_for_is_told_so
 #[test]
 fn who_wants_a_tick_where_the_stage_has_been_silent_for_long_does_not_wait_as_long() {
     let mut sites = few();
-    cut(&mut sites, 0, 1);
+    cut_for_good(&mut sites, 0, 1);
     let mut waited_us = Vec::new();
     for _ in 0..3 {
         let since_us = clock_us();

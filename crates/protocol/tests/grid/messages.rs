@@ -480,39 +480,6 @@ fn several_participants_are_asked_at_once_and_each_is_waited_for_by_itself() {
     assert_eq!(coordinator.open_transactions().count(), 0);
 }
 
-/// Rule Q-10: what was asked before may have been done in an earlier life of the node, and what was asked since as well.
-#[test]
-fn a_node_that_is_cut_off_ends_only_what_it_was_asked_last() {
-    let mut ticks = TickSource::resume(Timestamp::ZERO);
-    ticks.on_bound_durable(ticks.next_bound());
-    let (mut log, mut coordinator) = (CountingLog::default(), Coordinator::new(HOME));
-    let t = coordinator.begin(ticks.next_tick().unwrap(), false);
-    let unready = |number| {
-        let error = Error::new(SqlState::CANNOT_CONNECT_NOW, "cut off");
-        reply(t, Reply::Unready { number, error })
-    };
-    assert!(coordinator.operate(t, HERE, blind(1, 7)));
-    let notes = Notes {
-        writes: true,
-        ..Notes::default()
-    };
-    let answer = Answer::Blind(BlindUpdate::Pending);
-    let answered = Reply::Answer {
-        number: 0,
-        answer,
-        notes,
-    };
-    coordinator.on_message(HERE, reply(t, answered), &mut ticks, &mut log);
-    assert!(coordinator.operate(t, HERE, blind(1, 7)));
-    coordinator.on_message(HERE, unready(0), &mut ticks, &mut log);
-    assert_eq!(coordinator.open_transactions().count(), 1);
-    coordinator.poll_events();
-    coordinator.on_message(HERE, unready(1), &mut ticks, &mut log);
-    let told = coordinator.poll_events().pop().map(|event| event.told);
-    let is_told_so = |told: &Told| matches!(told, Told::Ended(Ending::RolledBack(error)) if error.code() == SqlState::CANNOT_CONNECT_NOW);
-    assert!(told.as_ref().is_some_and(is_told_so), "{told:?}");
-}
-
 #[test]
 fn an_operation_that_waits_for_somebody_who_will_end_is_no_silence() {
     let lock = |number| {

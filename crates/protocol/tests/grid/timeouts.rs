@@ -2,8 +2,11 @@
 //! (*times out to receive any response*), and the one behind the decision, which its *commits in all participating nodes* implies.
 
 use crate::site::*;
-use rubato_base::{NodeId, SqlState};
-use rubato_protocol::grid::{Answer, Body, Coordinator, Ending, Reply, Request, SILENT_ROUNDS_MAX, TickSource, Told};
+use rubato_base::{Error, NodeId, SqlState, Timestamp};
+use rubato_protocol::BlindUpdate;
+use rubato_protocol::grid::{
+    Answer, Body, Coordinator, Ending, Notes, Reply, Request, SILENT_ROUNDS_MAX, TickSource, Told,
+};
 
 const OTHER: NodeId = NodeId(2);
 
@@ -202,4 +205,37 @@ fn a_transaction_times_out_to_receive_any_response_from_a_node() {
     assert!(matches!(&told[..], [event] if matches!(event.told, Told::Ended(Ending::RolledBack(_)))));
     let rolled_back: Vec<NodeId> = coordinator.poll_outgoing().iter().map(|said| said.to).collect();
     assert_eq!((rolled_back, log.0), (vec![HERE, OTHER], 0));
+}
+
+/// Rule Q-10: what was asked before may have been done in an earlier life of the node, and what was asked since as well.
+#[test]
+fn a_node_that_is_cut_off_ends_only_what_it_was_asked_last() {
+    let mut ticks = TickSource::resume(Timestamp::ZERO);
+    ticks.on_bound_durable(ticks.next_bound());
+    let (mut log, mut coordinator) = (CountingLog::default(), Coordinator::new(HOME));
+    let t = coordinator.begin(ticks.next_tick().unwrap(), false);
+    let unready = |number| {
+        let error = Error::new(SqlState::CANNOT_CONNECT_NOW, "cut off");
+        reply(t, Reply::Unready { number, error })
+    };
+    assert!(coordinator.operate(t, HERE, blind(1, 7)));
+    let notes = Notes {
+        writes: true,
+        ..Notes::default()
+    };
+    let answer = Answer::Blind(BlindUpdate::Pending);
+    let answered = Reply::Answer {
+        number: 0,
+        answer,
+        notes,
+    };
+    coordinator.on_message(HERE, reply(t, answered), &mut ticks, &mut log);
+    assert!(coordinator.operate(t, HERE, blind(1, 7)));
+    coordinator.on_message(HERE, unready(0), &mut ticks, &mut log);
+    assert_eq!(coordinator.open_transactions().count(), 1);
+    coordinator.poll_events();
+    coordinator.on_message(HERE, unready(1), &mut ticks, &mut log);
+    let told = coordinator.poll_events().pop().map(|event| event.told);
+    let is_told_so = |told: &Told| matches!(told, Told::Ended(Ending::RolledBack(error)) if error.code() == SqlState::CANNOT_CONNECT_NOW);
+    assert!(told.as_ref().is_some_and(is_told_so), "{told:?}");
 }

@@ -247,7 +247,7 @@ impl GridNode {
                 forced: Lsn(0),
                 last_round_us: None,
                 removed: BTreeSet::new(),
-                is_removed: false,
+                retired: None,
                 refused: 0,
             },
         ));
@@ -381,8 +381,24 @@ impl GridNode {
 
     /// The node is no member any more: whoever asks it is told so.
     pub fn on_removed(&self) {
+        let message = "was removed from its grid, and serves nobody any more";
+        self.retire(message, "Ask another node of the grid.");
+    }
+
+    /// Other nodes have seen more of this one than its folder has: whoever asks it is told so, since what it has may be out of date.
+    pub fn on_outdated(&self, why: &str) {
+        let message = format!("stands on a folder that is not its newest one, and serves nobody: {why}");
+        self.retire(
+            &message,
+            "Ask another node of the grid; start this one with its newest folder.",
+        );
+    }
+
+    fn retire(&self, message: &str, hint: &str) {
         self.drive(|state, _| {
-            state.is_removed = true;
+            let message = format!("node {} {message}", state.settings.id.0);
+            let error = Error::new(SqlState::CANNOT_CONNECT_NOW, message).with_hint(hint);
+            state.retired.get_or_insert(error);
             state.sessions.give_up();
         });
     }

@@ -17,7 +17,7 @@ use super::traced::Traces;
 use super::{ClientTold, GridMessage, GridSettings, SAY_AGAIN_ROUNDS, node_of_key};
 use crate::hosted;
 use crate::node::Shared;
-use rubato_base::{Error, Lsn, NodeId, Result, SqlState, Timestamp};
+use rubato_base::{Error, Lsn, NodeId, Result, Timestamp};
 use rubato_grid::work::WorkContent;
 use rubato_protocol::StandingRecord;
 use rubato_protocol::grid::{
@@ -79,8 +79,8 @@ pub(super) struct GridState {
     pub(super) last_round_us: Option<i64>,
     /// Nodes that are to be members no more.
     pub(super) removed: BTreeSet<NodeId>,
-    /// This node is no member any more.
-    pub(super) is_removed: bool,
+    /// Why this node serves nobody any more, if it does not.
+    pub(super) retired: Option<Error>,
     /// Messages refused before they reached anybody.
     pub(super) refused: u64,
 }
@@ -135,18 +135,9 @@ impl GridState {
         }
     }
 
-    /// Errors: 57P03 if the node was removed from its grid.
+    /// Errors: 57P03 if the node was removed from its grid, or stands on a folder that is not its newest one.
     pub(super) fn check_member(&self) -> Result<()> {
-        match self.is_removed {
-            false => Ok(()),
-            true => {
-                let message = format!(
-                    "node {} was removed from its grid, and serves nobody any more",
-                    self.settings.id.0
-                );
-                Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message).with_hint("Ask another node of the grid."))
-            }
-        }
+        self.retired.clone().map_or(Ok(()), Err)
     }
 
     /// Another node is heard of, or is not any more.

@@ -5,6 +5,7 @@
 
 use super::counters::PeerCounters;
 use super::folder::{Place, write_outdated};
+use super::logs_seen::LogsSeen;
 use super::names::Names;
 use super::socket::Socket;
 use super::{News, PEER_BYTES_MAX, Peers};
@@ -69,6 +70,7 @@ pub(crate) struct Carrier {
     pub(super) written_told: Lsn,
     /// When what was seen of them is written down the next time.
     pub(super) note_us: u64,
+    pub(super) logs_seen: LogsSeen,
     awaits_log: bool,
     /// Nodes that were members, and until when they may hear that they are not.
     pub(super) leaving: BTreeMap<NodeId, u64>,
@@ -114,6 +116,7 @@ impl Carrier {
             forced: Lsn(0),
             written_told: Lsn(0),
             note_us: 0,
+            logs_seen: LogsSeen::default(),
             awaits_log: false,
             leaving: BTreeMap::new(),
             keeper: None,
@@ -462,6 +465,7 @@ impl Carrier {
                     if let Err(why) = write_outdated(&self.place, &why) {
                         tracing::error!(why, "that the folder is not the newest one cannot be written down");
                     }
+                    self.node.on_outdated(&why);
                     tracing::error!(why, "this folder is not the node's newest one: it is not used any more");
                 }
                 Event::Message { from, message } => {

@@ -1,6 +1,7 @@
 //! What a data folder knows of the grid that its node belongs to: the file `grid.toml`.
 
 use super::join::{apply, grid_of};
+use super::logs_seen;
 use rubato_base::NodeId;
 use rubato_grid::channel::{GridId, Secret};
 use rubato_grid::members::{Applicant, Member, Members};
@@ -30,7 +31,7 @@ pub(crate) struct GridWishes {
 /// A node's place in its grid.
 #[derive(Debug)]
 pub(crate) struct Place {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     applicant: Applicant,
     /// Its number.
     pub(crate) node: NodeId,
@@ -95,9 +96,17 @@ pub(crate) fn take_place(
         false => "the nodes of a grid know each other by a secret: give it with --grid-secret-file".to_owned(),
     })?;
     let secret = Secret::new(secret)?;
-    let (lives, logs) = known
+    let (lives, mut logs) = known
         .as_ref()
         .map_or_else(Default::default, |known| (known.lives.clone(), known.logs.clone()));
+    let grid = known
+        .as_ref()
+        .and_then(|known| known.place.as_ref())
+        .map(|(_, members)| members.grid);
+    for (node, log) in grid.map(|grid| logs_seen::read(folder, grid)).into_iter().flatten() {
+        let known = logs.entry(node).or_default();
+        *known = log.max(*known);
+    }
     let own = known.as_ref().and_then(|known| known.place.as_ref());
     // With others it may look for them, as each of them may.
     let is_alone = |(node, members): &(NodeId, Members)| *node == Members::FIRST && members.members.len() == 1;

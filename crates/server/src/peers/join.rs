@@ -5,7 +5,7 @@ use rubato_grid::GridMessage;
 use rubato_grid::channel::{APPLICANT, Dialling, Greeted, GridId, Identity, Integrity, Progress, Secret, VERSIONS};
 use rubato_grid::frame::Received;
 use rubato_grid::members::{Applicant, MemberMessage, Members};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,7 @@ pub(super) fn apply(
     (applicant, address): (Applicant, &str),
     is_stopped: &mut dyn FnMut() -> bool,
 ) -> Result<(NodeId, Members), String> {
+    let first = at;
     let mut at = at.to_owned();
     let until = Instant::now() + PATIENCE;
     let mut is_said = false;
@@ -66,23 +67,41 @@ pub(super) fn apply(
                     }
                     std::thread::sleep(PAUSE);
                 }
-                Err(Failure::Unreachable(why) | Failure::Refused(why)) => {
-                    return Err(format!("cannot join the grid by {at}: {why}"));
-                }
+                Err(Failure::Unreachable(why) | Failure::Refused(why)) => return Err(no_place(first, &at, &why)),
             }
         };
         match answer {
             MemberMessage::Admitted(node, members) => return Ok((node, members)),
             MemberMessage::AskAt(other) => at = other,
-            MemberMessage::NotAdmitted(why) => return Err(format!("cannot join the grid by {at}: {why}")),
-            other => return Err(format!("cannot join the grid by {at}: it answers {other:?}")),
+            MemberMessage::NotAdmitted(why) => return Err(no_place(first, &at, &why)),
+            other => return Err(no_place(first, &at, &format!("it answers {other:?}"))),
         }
     }
     Err(format!("cannot join the grid: {at} sends on to others again and again"))
 }
 
+/// Why there is no place: what the node that was asked last says, or that it says nothing.
+fn no_place(first: &str, at: &str, why: &str) -> String {
+    match at == first {
+        true => format!("cannot join the grid by {at}: {why}"),
+        false => {
+            format!("cannot join the grid by {first}, which sends on to {at}, the node that keeps the list: {why}")
+        }
+    }
+}
+
+/// It may be reached later.
+fn unreachable(wrong: std::io::Error) -> Failure {
+    Failure::Unreachable(match wrong.kind() {
+        // What a socket says whose time-out has passed.
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("nothing is heard from it for {} s", SILENCE.as_secs())
+        }
+        _ => wrong.to_string(),
+    })
+}
+
 fn ask(at: &str, secret: &Secret, applicant: Applicant, address: &str) -> Result<MemberMessage, Failure> {
-    let unreachable = |wrong: std::io::Error| Failure::Unreachable(wrong.to_string());
     let mut found = at.to_socket_addrs().map_err(unreachable)?;
     let target = found
         .next()
@@ -140,7 +159,7 @@ fn greet(stream: &mut TcpStream, secret: &Secret) -> Result<Greeted, Failure> {
     let mut dialling = Dialling::new(identity.into(), None, nonce, 0, &mut out);
     loop {
         let written = stream.write_all(&std::mem::take(&mut out));
-        written.map_err(|wrong| Failure::Unreachable(wrong.to_string()))?;
+        written.map_err(unreachable)?;
         match dialling.on_bytes(&more(stream)?, &|_| Ok(()), &mut out) {
             Progress::More => {}
             Progress::Done(greeted) => return Ok(*greeted),
@@ -161,6 +180,28 @@ fn more(stream: &mut TcpStream) -> Result<Vec<u8>, Failure> {
             bytes.truncate(count);
             Ok(bytes)
         }
-        Err(wrong) => Err(Failure::Unreachable(wrong.to_string())),
+        Err(wrong) => Err(unreachable(wrong)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// The system takes a connection for a process that is stopped.
+    #[test]
+    fn who_takes_a_connection_and_says_nothing_is_said_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let Err(Failure::Unreachable(why)) = more(&mut stream) else {
+            panic!("it is no refusal, and no answer");
+        };
+        assert_eq!(why, "nothing is heard from it for 5 s");
+        assert_eq!(
+            no_place("a:1", "b:2", &why),
+            "cannot join the grid by a:1, which sends on to b:2, the node that keeps the list: nothing is heard from it for 5 s"
+        );
     }
 }

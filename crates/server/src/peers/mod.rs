@@ -12,6 +12,7 @@ mod counters;
 mod folder;
 mod join;
 mod lists;
+mod logs_seen;
 mod names;
 mod seen;
 mod socket;

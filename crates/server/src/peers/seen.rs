@@ -24,8 +24,14 @@ impl Carrier {
         }
     }
 
-    /// The same, so often that little is forgotten if all nodes end at once.
+    /// The same, so often that little is forgotten if all machines end at once; next to nothing if only their processes do.
     pub(super) fn note_others_in_time(&mut self, now_us: u64) {
+        if let Err(error) = self
+            .logs_seen
+            .write(&self.place.folder, self.place.members.grid, &self.place.logs)
+        {
+            tracing::debug!(%error, "how far other nodes' logs are written cannot be written down");
+        }
         if now_us >= self.note_us {
             self.note_us = now_us + NOTE_EVERY_US;
             self.note_others();

@@ -44,6 +44,7 @@ fn a_node_on_a_copy_that_was_made_while_it_ran_is_refused() {
         grid.log_has(2, "its folder is an old copy, or has lost what was written")
     });
     assert!(is_refused(&ask(&nodes[0], "SELECT sum(v) FROM accounts")));
+    assert!(is_refused(&ask(&nodes[2], "SELECT 1 FROM accounts")));
     nodes[2].end();
     let refused = grid.refused(2, "secret", &[]);
     assert!(refused.contains("is not its newest one"), "{refused}");
@@ -60,5 +61,37 @@ fn a_node_on_a_copy_that_was_made_while_it_ran_is_refused() {
         eventually("all are there", || {
             rows(node, "SELECT sum(v), count(*) FROM accounts") == ["row 3030,30"]
         });
+    }
+}
+
+/// What the others have seen of it outlives the end of all processes. The copy is of the only node with a vote: by itself it could serve.
+#[test]
+fn a_node_on_a_copy_is_refused_and_serves_nobody_where_all_have_ended_without_a_word() {
+    let grid = Grid::new(2);
+    let mut nodes: Vec<Node> = (0..2).map(|node| grid.start(node)).collect();
+    wait_for_all(&nodes);
+    ask(
+        &nodes[0],
+        "CREATE TABLE counters (id int PRIMARY KEY, n int) WITH (spread = false)",
+    );
+    assert_eq!(
+        ask(&nodes[1], "INSERT INTO counters VALUES (1, 1)")[0],
+        "done INSERT 0 1"
+    );
+    let copy = grid.folder.path().join("copy");
+    copy_folder(&grid.data(0), &copy);
+    assert_eq!(ask(&nodes[1], "UPDATE counters SET n = 2")[0], "done UPDATE 1");
+    sleep(UNTIL_SAID);
+    nodes.iter_mut().for_each(Node::end);
+    std::fs::rename(grid.data(0), grid.folder.path().join("newest")).unwrap();
+    std::fs::rename(&copy, grid.data(0)).unwrap();
+    nodes[0] = grid.start(0);
+    nodes[1] = grid.start(1);
+    eventually("it is refused", || {
+        grid.log_has(0, "its folder is an old copy, or has lost what was written")
+    });
+    for _ in 0..2 {
+        let told = ask(&nodes[0], "SELECT n FROM counters");
+        assert!(is_refused(&told), "{told:?}");
     }
 }

@@ -143,3 +143,21 @@ fn who_wants_a_tick_where_the_stage_has_been_silent_for_long_does_not_wait_as_lo
     heal(&mut sites);
     assert_eq!(sites.row(1, "SELECT v FROM few WHERE id = 4"), "D 5");
 }
+
+/// What it has may be out of date: neither reads nor writes, also of what lies on it alone.
+#[test]
+fn a_node_on_a_folder_that_is_not_its_newest_one_serves_nobody() {
+    let mut sites = few();
+    sites.at(0).node.on_outdated("the log of node 0 had reached 7 before");
+    for refused in [
+        "SELECT v FROM few WHERE id = 3",
+        "UPDATE few SET v = 1 WHERE id = 3",
+        "SELECT v FROM few WHERE id = 4",
+        "CREATE TABLE later (id int PRIMARY KEY)",
+        "SELECT sum(v) FROM few",
+    ] {
+        let told = sites.ask(0, refused);
+        let why = "E 57P03 node 0 stands on a folder that is not its newest one, and serves nobody: the log of node 0 had reached 7 before";
+        assert!(told.iter().any(|told| told.starts_with(why)), "{refused}: {told:?}");
+    }
+}

@@ -199,6 +199,20 @@ impl Expr {
         expr
     }
 
+    /// The same expression with these values in place of the columns from number `first` on; one without a value stays.
+    #[must_use]
+    pub fn substitute_columns(&self, first: usize, values: &[Value]) -> Expr {
+        let mut expr = self.clone();
+        expr.transform(&mut |node| {
+            if let Expr::Column(index) = node
+                && let Some(value) = index.checked_sub(first).and_then(|place| values.get(place))
+            {
+                *node = Expr::Literal(value.clone());
+            }
+        });
+        expr
+    }
+
     /// The same expression with immutable parts that read no column and no parameter replaced by their values. A part whose
     /// evaluation fails stays, so that the error comes when (and only if) it is evaluated.
     #[must_use]

@@ -166,7 +166,13 @@ impl Choices<'_> {
     fn operation(&mut self) -> Operation {
         let (table, key) = (TableId(self.small()), self.key());
         let columns = ColumnSet(self.number());
-        match self.of(20) {
+        match self.of(21) {
+            20 => Operation::Upsert {
+                table,
+                key,
+                row: self.row(),
+                formula: self.formula(),
+            },
             0 => Operation::Read { table, key, columns },
             1 => {
                 let (from, to) = (self.bound(), self.bound());

@@ -25,7 +25,8 @@ use std::fmt;
 /// Version 17: a statement that is run again goes with what it has drawn. Version 18: nodes say how far their logs reach.
 /// Version 19: what was drawn includes numbers that nobody can guess. Version 20: what runs on another node is cancelled there.
 /// Version 21: circles of waits are found by probes. Version 22: nodes tell each other where they have heard that others are.
-/// Version 23: a node says that it is cut off from whoever it would have to hear from first.
+/// Version 23: a node says that it is cut off from whoever it would have to hear from first; a third node carries on what two say that do
+/// not reach each other; a row is inserted or changed by one operation.
 pub const VERSIONS: Versions = Versions {
     lowest: 23,
     highest: 23,

@@ -127,6 +127,16 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             put_place(out, 6, *table, key);
             put_row(out, row);
         }
+        Operation::Upsert {
+            table,
+            key,
+            row,
+            formula,
+        } => {
+            put_place(out, 23, *table, key);
+            put_row(out, row);
+            formula.encode(out);
+        }
         Operation::Delete { table, key } => put_place(out, 7, *table, key),
         Operation::Several { operations } => {
             out.push(SEVERAL);
@@ -217,7 +227,7 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
             let (table, rows) = (TableId(reader.u32()?), read_rows(reader)?);
             return Ok(Operation::Lay { table, rows });
         }
-        1 | 3..=7 | 11 | 12 => {}
+        1 | 3..=7 | 11 | 12 | 23 => {}
         _ => return Err(damaged("an unknown operation")),
     }
     let (table, key) = read_place(reader)?;
@@ -248,6 +258,12 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
             table,
             key,
             row: read_row(reader)?,
+        },
+        23 => Operation::Upsert {
+            table,
+            key,
+            row: read_row(reader)?,
+            formula: Formula::decode(reader)?,
         },
         7 => Operation::Delete { table, key },
         11 => Operation::Peek { table, key },

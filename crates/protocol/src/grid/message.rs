@@ -256,6 +256,17 @@ pub enum Operation {
         /// The row.
         row: Row,
     },
+    /// Insert unless the key exists; else read to write, and then a formula: [`Answer::Row`] is the row that existed, as it was before.
+    Upsert {
+        /// The table.
+        table: TableId,
+        /// The key.
+        key: Key,
+        /// The row, if there is none.
+        row: Row,
+        /// The formula, if there is one.
+        formula: Formula,
+    },
     /// Delete: [`Answer::Row`] as it was before.
     Delete {
         /// The table.

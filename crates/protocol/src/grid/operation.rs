@@ -21,6 +21,7 @@ impl Operation {
             | Operation::Blind { table, .. }
             | Operation::Update { table, .. }
             | Operation::Insert { table, .. }
+            | Operation::Upsert { table, .. }
             | Operation::Delete { table, .. } => Some(*table),
             Operation::Lengthen { table, .. } | Operation::Lay { table, .. } => Some(*table),
             Operation::Entries { read } => Some(read.index),
@@ -57,6 +58,9 @@ impl Operation {
         match self {
             Operation::Several { operations } => operations.iter().map(Operation::bytes).sum(),
             Operation::Insert { key, row, .. } => EACH + key.as_bytes().len() + row.as_bytes().len(),
+            Operation::Upsert { key, row, formula, .. } => {
+                EACH + key.as_bytes().len() + row.as_bytes().len() + formula.bytes()
+            }
             Operation::Blind { formula, .. } | Operation::Update { formula, .. } => EACH + formula.bytes(),
             Operation::Lay { rows, .. } => EACH + rows.iter().map(laid_bytes).sum::<usize>(),
             Operation::Attach { content } => EACH + content.len(),
@@ -83,6 +87,7 @@ impl Operation {
             | Operation::Blind { .. }
             | Operation::Update { .. }
             | Operation::Insert { .. }
+            | Operation::Upsert { .. }
             | Operation::Delete { .. } => true,
             Operation::Several { .. }
             | Operation::Relay { .. }
@@ -103,6 +108,7 @@ impl Operation {
             Operation::Blind { table, .. }
             | Operation::Update { table, .. }
             | Operation::Insert { table, .. }
+            | Operation::Upsert { table, .. }
             | Operation::Lay { table, .. }
             | Operation::Delete { table, .. } => Some(*table),
             _ => None,
@@ -208,6 +214,24 @@ impl Operation {
                     Insertion::Exists(row) => Answer::Row(Some(row)),
                 }
             }
+            Operation::Upsert {
+                table,
+                key,
+                row,
+                formula,
+            } => match database.insert(transaction, *table, key.clone(), row.clone())? {
+                Insertion::Inserted => Answer::Row(None),
+                Insertion::Exists(_) => {
+                    let all = ColumnSet::ALL;
+                    let read = database.read_for_update(transaction, *table, key.as_bytes(), all, OnBusy::Queue)?;
+                    let Some(row) = row_of(read) else {
+                        let message = "a row that is in the way of an insert is not there";
+                        return Err(Stop::Fail(Error::internal(message)));
+                    };
+                    database.update(transaction, *table, key.as_bytes(), formula.clone())?;
+                    Answer::Row(Some(row))
+                }
+            },
             Operation::Delete { table, key } => {
                 let all = ColumnSet::ALL;
                 let read = database.read_for_update(transaction, *table, key.as_bytes(), all, OnBusy::Queue)?;

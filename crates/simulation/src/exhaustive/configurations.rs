@@ -76,6 +76,16 @@ const SHAPES: &[Shape] = &[
         start: &[0, 1],
     },
     Shape {
+        name: "one key inserted or added to twice",
+        programs: || vec![vec![Upsert(2, 7), Plus(1, 1)], vec![Upsert(2, 5), Times(1, 2)]],
+        start: &[0, 1],
+    },
+    Shape {
+        name: "a row added to or inserted, and deleted",
+        programs: || vec![vec![Upsert(0, 7), Plus(1, 1)], vec![Delete(0), Plus(1, 2)]],
+        start: &[0, 1],
+    },
+    Shape {
         name: "a formula and the deletion of its row",
         programs: || vec![vec![Plus(0, 7), Plus(1, 7)], vec![Delete(0), Plus(1, 2)]],
         start: &[0, 1],
@@ -202,6 +212,11 @@ const PIPELINES: &[Shape] = &[
     Shape {
         name: "an insert behind one that is taken back",
         programs: || vec![vec![Plus(1, 1), Insert(2), Back(2)], vec![Insert(2), Plus(1, 2)]],
+        start: &[0, 1],
+    },
+    Shape {
+        name: "inserted or added to behind what is taken back",
+        programs: || vec![vec![Plus(1, 1), Upsert(2, 7), Back(2)], vec![Upsert(2, 5), Plus(1, 2)]],
         start: &[0, 1],
     },
     Shape {

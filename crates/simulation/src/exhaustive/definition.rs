@@ -22,6 +22,8 @@ pub enum Op {
     Lock(Item),
     /// Insert a row with the value 100 unless it exists.
     Insert(Item),
+    /// Insert a row with the value 100, or add to the one that exists.
+    Upsert(Item, i64),
     /// Delete the row if it exists.
     Delete(Item),
     /// The number and the sum of all rows of a node.
@@ -49,7 +51,7 @@ impl Op {
     pub fn node(self, nodes: u8) -> u8 {
         match self {
             Op::Read(x) | Op::Plus(x, _) | Op::Times(x, _) | Op::Set(x, _) | Op::ReadAdd(x, _) => x % nodes,
-            Op::Lock(x) | Op::Insert(x) | Op::Delete(x) | Op::Back(x) => x % nodes,
+            Op::Lock(x) | Op::Insert(x) | Op::Upsert(x, _) | Op::Delete(x) | Op::Back(x) => x % nodes,
             Op::Count(node) => node % nodes,
             Op::Rollback => 0,
         }
@@ -74,6 +76,12 @@ impl Op {
             Op::Insert(x) => {
                 seen.push(state.get(&x).map(|_| 1));
                 state.entry(x).or_insert(NEW_ROW);
+            }
+            Op::Upsert(x, n) => {
+                seen.push(state.get(&x).copied());
+                if change(state, x, |v| v + n).is_none() {
+                    state.insert(x, NEW_ROW);
+                }
             }
             Op::Delete(x) => seen.push(state.remove(&x)),
             Op::Count(node) => {

@@ -67,6 +67,12 @@ pub(super) fn operation(op: Op) -> Operation {
             key: key(x),
             row: row(NEW_ROW),
         },
+        Op::Upsert(x, n) => Operation::Upsert {
+            table,
+            key: key(x),
+            row: row(NEW_ROW),
+            formula: formula(ColumnFormula::add(0, int8(), Value::Int8(n))),
+        },
         Op::Delete(x) => Operation::Delete { table, key: key(x) },
         Op::Count(_) => Operation::Scan {
             table,

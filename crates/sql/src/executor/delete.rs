@@ -1,9 +1,12 @@
 //! DELETE: always read to write.
 
 use super::ExecutionContext;
-use super::rows::{columns_to_remove, remove_row};
+use super::keys::point_key;
+use super::rows::{columns_to_remove, note_removed, remove_row};
 use super::targets::{ChangeRun, Target};
-use crate::plan::DeletePlan;
+use crate::far::Rows;
+use crate::plan::{Access, DeletePlan};
+use rubato_formula::EvalContext;
 use rubato_protocol::Outcome;
 
 /// Goes on with the statement; false when the context's rows are spent before it has done everything.
@@ -22,10 +25,24 @@ pub(crate) fn run_delete(plan: &DeletePlan, run: &mut ChangeRun, context: &mut E
         }
         context.row_in_turn(|context, turn| {
             run.in_turn(turn, |run, key| {
-                let Some(row) = target.read_to_write(key, columns, &run.reach, context)? else {
-                    return Ok(());
+                let deleted = match target.is_named_by_keys() {
+                    true => context.database.delete_read((target.table.id, key)),
+                    false => None,
                 };
-                remove_row(target.table, key, row.as_ref(), &mut run.effects, context)?;
+                let row = match deleted {
+                    Some(deleted) => {
+                        let Some(row) = deleted? else { return Ok(()) };
+                        note_removed(target.table, key, row.as_ref(), &mut run.effects, context)?;
+                        row
+                    }
+                    None => {
+                        let Some(row) = target.read_to_write(key, columns, &run.reach, context)? else {
+                            return Ok(());
+                        };
+                        remove_row(target.table, key, row.as_ref(), &mut run.effects, context)?;
+                        row
+                    }
+                };
                 run.written.add(plan.returning.as_ref(), &row, context)?;
                 Ok(())
             })
@@ -33,4 +50,29 @@ pub(crate) fn run_delete(plan: &DeletePlan, run: &mut ChangeRun, context: &mut E
         run.next += 1;
     }
     run.effects.settle(context)
+}
+
+/// Whether the statement deletes one row and asks for nothing else, wherever that is.
+pub(super) fn asks_once(plan: &DeletePlan) -> bool {
+    let is_named = Target::new(&plan.target, plan.filter.as_ref()).is_ok_and(|target| {
+        let table = target.table;
+        target.is_named_by_keys() && table.indexes.is_empty() && table.referenced_by.is_empty()
+    });
+    is_named && matches!(plan.target.access, Access::Point(_))
+}
+
+/// Asks for what a deletion whose turn has not come will have another node do, if it is that of a row that is named by its key. False if
+/// it does more than that.
+pub(super) fn delete_later(plan: &DeletePlan, evaluation: &EvalContext<'_>, database: &mut Rows<'_>) -> bool {
+    let (true, Access::Point(key)) = (asks_once(plan), &plan.target.access) else {
+        return false;
+    };
+    let Ok(target) = Target::new(&plan.target, plan.filter.as_ref()) else {
+        return false;
+    };
+    let key = point_key(target.table, key, &(), evaluation).ok().flatten();
+    if let Some(key) = key {
+        database.delete_later((target.table.id, &key));
+    }
+    true
 }

@@ -3,7 +3,7 @@
 use super::constraints::check_row;
 use super::keys::{entry_key, entry_row, row_key};
 use super::update::update_later;
-use super::{ExecutionContext, referential::Effects};
+use super::{ExecutionContext, conflict, delete, referential::Effects};
 use crate::plan::{InsertPlan, InsertSource, Plan, PlanBody};
 use rubato_base::{Key, Row, TableId, Value};
 use rubato_formula::{EvalContext, Expr, Volatility};
@@ -20,6 +20,13 @@ pub(crate) fn changes_later(current: &GivenChange, later: &[GivenChange], contex
     match &plan.body {
         // It asks for nothing else.
         PlanBody::Update(_) => {}
+        PlanBody::Delete(delete) if delete::asks_once(delete) => {}
+        PlanBody::Insert(insert) if insert.on_conflict.is_some() => {
+            let asks_once = |on_conflict| conflict::asks_once(on_conflict, &insert.table);
+            if !insert.on_conflict.as_ref().is_some_and(asks_once) {
+                return;
+            }
+        }
         PlanBody::Insert(insert) => {
             let Some(records) = records_of((insert, plan), &given(parameters, context)) else {
                 return;
@@ -36,10 +43,16 @@ pub(crate) fn changes_later(current: &GivenChange, later: &[GivenChange], contex
         let evaluation = given(parameters, context);
         match &plan.body {
             PlanBody::Update(update) => update_later(update, &evaluation, &mut context.database),
-            PlanBody::Insert(insert) => match records_of((insert, plan), &evaluation) {
-                Some(records) => insert_later(records, context),
-                None => return,
-            },
+            PlanBody::Insert(insert) => {
+                if insert_later_or_change((insert, plan), &evaluation, context).is_none() {
+                    return;
+                }
+            }
+            PlanBody::Delete(delete) => {
+                if !delete::delete_later(delete, &evaluation, &mut context.database) {
+                    return;
+                }
+            }
             _ => return,
         }
     }
@@ -61,17 +74,44 @@ fn insert_later(records: impl IntoIterator<Item = Record>, context: &mut Executi
     }
 }
 
-/// What an INSERT of one row adds, in the order in which it does. `None` if that cannot be said before its turn, or fails, or if it does
-/// more than that.
-fn records_of((insert, plan): (&InsertPlan, &Plan), evaluation: &EvalContext<'_>) -> Option<Vec<Record>> {
+/// Asks for what an INSERT of one row does. `None` if that cannot be said before its turn, or fails, or if it does more than that.
+fn insert_later_or_change(
+    insert: (&InsertPlan, &Plan),
+    evaluation: &EvalContext<'_>,
+    context: &mut ExecutionContext<'_>,
+) -> Option<()> {
+    let table = &insert.0.table;
+    let Some(on_conflict) = &insert.0.on_conflict else {
+        insert_later(records_of(insert, evaluation)?, context);
+        return Some(());
+    };
+    let (key, values) = row_of(insert, evaluation)?;
+    let row = (key, &values[..]);
+    conflict::insert_later((table, on_conflict), row, evaluation, &mut context.database).then_some(())
+}
+
+/// What an INSERT of one row adds, in the order in which it does.
+fn records_of(insert: (&InsertPlan, &Plan), evaluation: &EvalContext<'_>) -> Option<Vec<Record>> {
+    let table = &insert.0.table;
+    let (key, values) = row_of(insert, evaluation)?;
+    let mut records = vec![(table.id, key.clone(), Row::from_values(&values))];
+    for index in &table.indexes {
+        if let Some(entry) = entry_key(table, index, &values, key.as_bytes()).ok()? {
+            records.push((index.id, entry, entry_row(index, key.as_bytes())));
+        }
+    }
+    Some(records)
+}
+
+/// The only row of an INSERT, with its key, as it is inserted.
+fn row_of((insert, plan): (&InsertPlan, &Plan), evaluation: &EvalContext<'_>) -> Option<(Key, Vec<Value>)> {
     let table = &insert.table;
     let InsertSource::Values(rows) = &insert.source else {
         return None;
     };
     let [row] = &rows[..] else { return None };
     let is_always_the_same = |expr: &Expr| expr.volatility() == Volatility::Immutable;
-    let does_more = insert.on_conflict.is_some()
-        || !plan.subqueries.queries.is_empty()
+    let does_more = !plan.subqueries.queries.is_empty()
         || !table.foreign_keys.is_empty()
         || table.primary_key.is_empty()
         || Effects::may_be_deferred(table);
@@ -83,11 +123,5 @@ fn records_of((insert, plan): (&InsertPlan, &Plan), evaluation: &EvalContext<'_>
     super::rows::complete_row(table, &mut values, evaluation).ok()?;
     check_row(table, &values, rubato_base::ColumnSet::ALL, evaluation).ok()?;
     let key = row_key(table, &values, || 0).ok()?;
-    let mut records = vec![(table.id, key.clone(), Row::from_values(&values))];
-    for index in &table.indexes {
-        if let Some(entry) = entry_key(table, index, &values, key.as_bytes()).ok()? {
-            records.push((index.id, entry, entry_row(index, key.as_bytes())));
-        }
-    }
-    Some(records)
+    Some((key, values))
 }

@@ -311,6 +311,10 @@ fn refuse<T: Tuple + ?Sized>(
 
 fn delete_row(table: &Table, key: &Key, old: RowRef<'_>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     context.database.delete(context.transaction, table.id, key.as_bytes())?;
+    remove_entries(table, key, old, context)
+}
+
+fn remove_entries(table: &Table, key: &Key, old: RowRef<'_>, context: &mut ExecutionContext<'_>) -> Outcome<()> {
     for (number, index) in table.indexes.iter().enumerate() {
         if let Some(entry) = entry_key(table, index, &old, key.as_bytes())? {
             remove_entry(table, number, &entry, context)?;
@@ -328,6 +332,19 @@ pub(crate) fn remove_row(
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
     delete_row(table, key, old, context)?;
+    effects.row_removed(table, old);
+    Ok(())
+}
+
+/// What belongs to a row that another node has deleted already.
+pub(crate) fn note_removed(
+    table: &Arc<Table>,
+    key: &Key,
+    old: RowRef<'_>,
+    effects: &mut Effects,
+    context: &mut ExecutionContext<'_>,
+) -> Outcome<()> {
+    remove_entries(table, key, old, context)?;
     effects.row_removed(table, old);
     Ok(())
 }

@@ -11,7 +11,8 @@
 //! - A transaction does not commit with a change that no statement has made.
 
 use super::ahead::BYTES_MAX;
-use super::{Elsewhere, Rows, blind, updating};
+use super::at_once::{blind, deleting, updating, upserting};
+use super::{Elsewhere, Rows};
 use rubato_base::{ColumnSet, Key, NodeId, Row, TableId};
 use rubato_formula::{Formula, RowBounds};
 use rubato_protocol::grid::{Answer, Operation};
@@ -104,6 +105,16 @@ impl Rows<'_> {
     /// As [`Rows::insert`], for a statement whose turn has not come, if one other node has the row.
     pub(crate) fn insert_later(&mut self, table: TableId, key: Key, row: Row) {
         self.change_later((table, &key.clone()), || Operation::Insert { table, key, row });
+    }
+
+    /// As [`Rows::upsert`], for a statement whose turn has not come, if one other node has the row.
+    pub(crate) fn upsert_later(&mut self, place: (TableId, &Key), row: Row, formula: Formula) {
+        self.change_later(place, || upserting(place, row, formula));
+    }
+
+    /// As [`Rows::delete_read`], for a statement whose turn has not come, if one other node has the row.
+    pub(crate) fn delete_later(&mut self, place: (TableId, &Key)) {
+        self.change_later(place, || deleting(place));
     }
 
     /// As [`Rows::update_read`], for a statement whose turn has not come, if one other node has the row.

@@ -8,6 +8,7 @@
 //! of their turn so that there is something to ask for together (see `ahead`; decision 0032, point 9).
 
 mod ahead;
+mod at_once;
 mod confirming;
 mod conversation;
 mod copies;
@@ -129,16 +130,6 @@ pub struct Moving {
 pub struct Mark {
     here: Savepoint,
     far: FarMark,
-}
-
-/// Reads a row to write and changes it.
-fn updating((table, key): (TableId, &Key), columns: ColumnSet, formula: &Formula) -> Operation {
-    Operation::Update {
-        table,
-        key: key.clone(),
-        columns,
-        formula: formula.clone(),
-    }
 }
 
 /// Who changes a row that is not this node's alone.
@@ -434,7 +425,7 @@ impl<'a> Rows<'a> {
             return self.here.update_blind(transaction, table, key, formula, bounds);
         };
         let key = Key::from_bytes(key);
-        let operation = blind((table, &key), formula, bounds);
+        let operation = at_once::blind((table, &key), formula, bounds);
         match far.change(node, (table, &key), operation)? {
             Answer::Blind(update) => Ok(update),
             other => Err(unexpected(&other)),
@@ -456,23 +447,6 @@ impl<'a> Rows<'a> {
         };
         let changed = self.change_elsewhere(transaction, elsewhere, (table, &key), operation);
         changed.and_then(row_of).map(drop)
-    }
-
-    /// Reads a row to write and changes it by a formula, at once, if one other node has it: the row as it was, if it is there. `None` if
-    /// the row lies elsewhere.
-    pub(crate) fn update_read(
-        &mut self,
-        (table, key): (TableId, &Key),
-        columns: ColumnSet,
-        formula: &Formula,
-    ) -> Option<Outcome<Option<Row>>> {
-        let Some(Elsewhere::At(node)) = self.elsewhere(table, key.as_bytes()) else {
-            return None;
-        };
-        self.touch(table, Some(key.as_bytes()), true);
-        let operation = updating((table, key), columns, formula);
-        let changed = self.far.as_deref_mut()?.change(node, (table, key), operation);
-        Some(changed.and_then(row_of))
     }
 
     /// As [`FormulaDatabase::delete`].
@@ -666,14 +640,5 @@ pub(crate) fn stop_of(error: Error) -> Stop {
     match error.code() == SqlState::SERIALIZATION_FAILURE {
         true => Stop::Abort(error),
         false => Stop::Fail(error),
-    }
-}
-
-fn blind((table, key): (TableId, &Key), formula: Formula, bounds: &RowBounds) -> Operation {
-    Operation::Blind {
-        table,
-        key: key.clone(),
-        formula,
-        bounds: bounds.clone(),
     }
 }

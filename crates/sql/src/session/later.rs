@@ -15,8 +15,8 @@ use std::sync::Arc;
 const LOOKED_AT_MAX: usize = 256;
 
 impl Session {
-    /// Has other nodes make the changes of the next statements as well, as far as each is an UPDATE of one row named by its key or an INSERT
-    /// of one; what comes behind any other waits for its turn. See [`crate::far`].
+    /// Has other nodes make the changes of the next statements as well, as far as each is an UPDATE or DELETE of one row named by its key or an
+    /// INSERT of one; what comes behind any other waits for its turn. See [`crate::far`].
     pub(super) fn ask_for_later(
         &mut self,
         requests: &VecDeque<Request>,
@@ -96,5 +96,5 @@ impl Session {
 }
 
 fn is_asked_ahead(plan: &PlanBody) -> bool {
-    matches!(plan, PlanBody::Update(_) | PlanBody::Insert(_))
+    matches!(plan, PlanBody::Update(_) | PlanBody::Insert(_) | PlanBody::Delete(_))
 }

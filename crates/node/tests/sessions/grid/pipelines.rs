@@ -230,3 +230,114 @@ fn blind_changes_behind_one_that_waits_are_asked_for_with_it() {
     assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
     assert_eq!(all(1, &mut sites), "D 106 100 102 103 104 100 100 100 100 100");
 }
+
+/// A table of which the rows 1 to 6 are there, with what is made of it.
+fn counters() -> [Site; 2] {
+    let mut sites = prepared();
+    let table = "CREATE TABLE counters (id int PRIMARY KEY, n int NOT NULL CHECK (n < 1000))";
+    ask_at(0, &mut sites, table);
+    ask_at(
+        0,
+        &mut sites,
+        "INSERT INTO counters SELECT n, 100 FROM generate_series(1, 6) n",
+    );
+    let count = "INSERT INTO counters VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = counters.n + excluded.n RETURNING id, n";
+    let grow = "INSERT INTO counters VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = excluded.n / 900 * 1000000 * counters.n * 100 % 7";
+    let keep = "INSERT INTO counters VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id, n";
+    let drop = "DELETE FROM counters WHERE id = $1 RETURNING id, n + $2";
+    sites[0].request([
+        parse("count", count),
+        parse("grow", grow),
+        parse("keep", keep),
+        parse("drop", drop),
+        Request::Sync,
+    ]);
+    work(&mut sites);
+    sites[0].said();
+    sites
+}
+
+fn counted(sites: &mut [Site; 2]) -> String {
+    let sql = "SELECT string_agg(id || ':' || n, ' ' ORDER BY id) FROM counters";
+    ask_at(1, sites, sql)[1].clone()
+}
+
+/// What a batch tells of its rows, in a block, and what it leaves.
+fn batch(statement: &str, values: &[[&str; 2]]) -> (Vec<String>, String) {
+    let mut sites = counters();
+    ask_at(0, &mut sites, "BEGIN; UPDATE counters SET n = 100 WHERE id = 2");
+    let (told, messages) = sent(&mut sites, statement, values);
+    assert!(messages <= 3, "{statement}: {messages}: {told:?}");
+    assert_eq!(ask_at(0, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+    let rows = told.iter().filter(|line| line.starts_with("D ")).cloned();
+    (rows.collect(), counted(&mut sites))
+}
+
+/// Rows with odd numbers are on the other node: each is inserted or changed there by one operation.
+#[test]
+fn rows_that_are_inserted_or_updated_behind_one_that_waits_are_asked_for_with_it() {
+    let values = [
+        ["1", "1"],
+        ["7", "2"],
+        ["3", "3"],
+        ["4", "4"],
+        ["7", "5"],
+        ["8", "6"],
+        ["1", "7"],
+    ];
+    let (told, left) = batch("count", &values);
+    assert_eq!(
+        told,
+        ["D 1|101", "D 7|2", "D 3|103", "D 4|104", "D 7|7", "D 8|6", "D 1|108"]
+    );
+    assert_eq!(left, "D 1:108 2:100 3:103 4:104 5:100 6:100 7:7 8:6");
+    let (told, left) = batch("keep", &values);
+    assert_eq!(told, ["D 7|2", "D 8|6"]);
+    assert_eq!(left, "D 1:100 2:100 3:100 4:100 5:100 6:100 7:2 8:6");
+}
+
+#[test]
+fn rows_that_are_deleted_behind_one_that_waits_are_asked_for_with_it() {
+    let values = [["1", "1"], ["7", "2"], ["3", "3"], ["4", "4"], ["3", "5"]];
+    let (told, left) = batch("drop", &values);
+    assert_eq!(told, ["D 1|101", "D 3|103", "D 4|104"]);
+    assert_eq!(left, "D 2:100 5:100 6:100");
+}
+
+/// One whose new value is refused, here (CHECK) or there (the column's type): nothing behind it is left, and the savepoint holds.
+#[test]
+fn what_was_inserted_or_updated_for_statements_that_are_never_run_is_taken_back() {
+    for (statement, code) in [("count", "E 23514"), ("grow", "E 22003")] {
+        let mut sites = counters();
+        ask_at(0, &mut sites, "BEGIN; DELETE FROM counters WHERE id = 5; SAVEPOINT s");
+        let (told, _) = sent(
+            &mut sites,
+            statement,
+            &[["1", "1"], ["3", "950"], ["7", "3"], ["1", "4"]],
+        );
+        assert!(told.iter().any(|line| line.starts_with(code)), "{told:?}");
+        let back =
+            "ROLLBACK TO s; INSERT INTO counters VALUES (7, 9), (1, 1) ON CONFLICT (id) DO UPDATE SET n = 5; COMMIT";
+        assert_eq!(
+            ask_at(0, &mut sites, back),
+            ["C ROLLBACK", "C INSERT 0 2", "C COMMIT", "Z I"]
+        );
+        assert_eq!(counted(&mut sites), "D 1:5 2:100 3:100 4:100 6:100 7:9");
+    }
+}
+
+/// The same row twice in one statement.
+#[test]
+fn a_row_of_another_node_is_inserted_or_updated_once_by_a_statement() {
+    let mut sites = counters();
+    for twice in [
+        "(1, 1), (3, 1), (1, 2)",
+        "(7, 1), (9, 1), (7, 2)",
+        "(1, 1), (2, 1), (4, 1), (2, 1)",
+    ] {
+        let sql = format!("INSERT INTO counters VALUES {twice} ON CONFLICT (id) DO UPDATE SET n = 1");
+        let told = ask_at(0, &mut sites, &sql);
+        assert!(told[0].starts_with("E 21000"), "{twice}: {told:?}");
+    }
+    assert_eq!(counted(&mut sites), "D 1:100 2:100 3:100 4:100 5:100 6:100");
+}

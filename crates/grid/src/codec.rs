@@ -131,6 +131,7 @@ impl GridMessage {
                 said: match reader.u8()? {
                     2 => Onward::Stage(read_stage_message(&mut reader)?),
                     9 => Onward::Agreement(read_agreement_message(&mut reader)?),
+                    8 => Onward::Numbers(numbers::read_numbers(&mut reader)?),
                     _ => return Err(damaged("a message that is not carried on")),
                 },
             }),

@@ -2,6 +2,7 @@
 
 use crate::agreement::AgreementMessage;
 use crate::message::GridMessage;
+use crate::numbers::NumbersMessage;
 use rubato_base::NodeId;
 use rubato_protocol::grid::StageMessage;
 
@@ -16,14 +17,16 @@ pub struct OnwardMessage {
     pub said: Onward,
 }
 
-/// What may be carried on: whoever hears it late, twice or out of order is none the worse for it, and a node that hears none of it can
-/// begin no transaction.
+/// What may be carried on: whoever hears it late, twice or out of order is none the worse for it, and a node that hears none of it
+/// can begin no transaction, or no statement that needs a number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Onward {
     /// About what all agree on.
     Agreement(AgreementMessage),
     /// Between a node and the timestamp stage.
     Stage(StageMessage),
+    /// About numbers of sequences: of one life of who asks, and given to nobody else.
+    Numbers(NumbersMessage),
 }
 
 impl Onward {
@@ -35,6 +38,7 @@ impl Onward {
         match message {
             GridMessage::Agreement(message) => Ok(Onward::Agreement(message)),
             GridMessage::Stage(message) => Ok(Onward::Stage(message)),
+            GridMessage::Numbers(message) => Ok(Onward::Numbers(message)),
             other => Err(Box::new(other)),
         }
     }
@@ -45,6 +49,7 @@ impl From<Onward> for GridMessage {
         match said {
             Onward::Agreement(message) => GridMessage::Agreement(message),
             Onward::Stage(message) => GridMessage::Stage(message),
+            Onward::Numbers(message) => GridMessage::Numbers(message),
         }
     }
 }

@@ -578,9 +578,10 @@ impl Choices<'_> {
 
     fn onward(&mut self) -> GridMessage {
         let (from, to) = (NodeId(self.small()), NodeId(self.small()));
-        let said = match self.truth() {
-            true => Onward::Stage(self.stage_message()),
-            false => Onward::Agreement(self.agreement_message()),
+        let said = match self.of(3) {
+            0 => Onward::Stage(self.stage_message()),
+            1 => Onward::Numbers(self.numbers_message()),
+            _ => Onward::Agreement(self.agreement_message()),
         };
         GridMessage::Onward(OnwardMessage { from, to, said })
     }

@@ -336,6 +336,11 @@ enum Spot {
     At(NodeId),
 }
 
+/// Whether a statement needs nothing that there is once but numbers of sequences, which are fetched before it begins wherever it runs.
+pub fn needs_numbers_only(plan: &Plan, parameters: &[Value]) -> bool {
+    numbers_called(plan, parameters).is_some()
+}
+
 /// The sequences that a statement takes numbers of, by their names, each as often as it does for a row. `None`: it needs something else
 /// that there is once, or a sequence that is not known before it runs.
 pub(crate) fn numbers_called(plan: &Plan, parameters: &[Value]) -> Option<Vec<String>> {

@@ -238,7 +238,7 @@ impl GridNode {
                 calls: Calls::default(),
                 cut_off: CutOff::default(),
                 ways: Ways::default(),
-                numbers: Numbers::default(),
+                numbers: Numbers::new(standing.life),
                 activity: Activity::default(),
                 tellings: Tellings::default(),
                 traces: Traces::default(),

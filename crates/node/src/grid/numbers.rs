@@ -1,18 +1,25 @@
 //! Numbers of sequences: the keeper gives them, sessions of all other nodes ask for them.
 
-use super::GridMessage;
 use super::calls::cannot_be_reached;
 use super::state::GridState;
+use super::{GridMessage, SAY_AGAIN_ROUNDS};
 use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState};
 use rubato_grid::numbers::{NUMBERS_MAX, NumbersMessage};
 use rubato_sql::partition::Partition;
 use std::collections::BTreeMap;
+
+/// Questions of one life of a node are counted in so many bits: an answer to an earlier one is known by its number.
+const NUMBER_BITS: u32 = 40;
+/// Rounds for which a node that is not reached itself may answer by way of another one.
+const PATIENCE_ROUNDS: u32 = 40;
 
 /// What a session has asked for.
 struct Asked {
     number: u64,
     node: NodeId,
     sequence: u32,
+    count: u32,
+    rounds: u32,
     given: Option<Result<Vec<i64>>>,
 }
 
@@ -25,6 +32,14 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
+    /// Of this life.
+    pub(super) fn new(life: u64) -> Numbers {
+        Numbers {
+            last_number: life << NUMBER_BITS,
+            ..Numbers::default()
+        }
+    }
+
     /// Sessions to be woken.
     pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
         std::mem::take(&mut self.woken)
@@ -70,31 +85,52 @@ impl GridState {
         }
         let keeper = self.settings.keeper.filter(|keeper| *keeper != self.settings.id);
         let keeper = keeper.ok_or_else(|| Error::internal("numbers of sequences are wanted of nobody"))?;
-        if !self.calls.is_up(keeper) {
+        if !self.calls.is_up(keeper) && !self.is_by_way_only(keeper) {
             return Err(cannot_be_reached(keeper));
         }
         self.numbers.last_number += 1;
-        let number = self.numbers.last_number;
-        let given = None;
-        self.numbers.asked.insert(
-            session,
-            Asked {
-                number,
-                node: keeper,
-                sequence,
-                given,
-            },
-        );
-        let message = NumbersMessage::Wanted {
-            session: session.0,
-            number,
+        let asked = Asked {
+            number: self.numbers.last_number,
+            node: keeper,
             sequence,
             count: count.clamp(1, NUMBERS_MAX),
+            rounds: 0,
+            given: None,
         };
-        // Not dropped, however many wait: nobody would say it again, and each session asks for one thing at a time.
-        self.outgoing
-            .push_anyway(Lsn(0), (keeper, GridMessage::Numbers(message)));
+        self.ask_for_numbers(session, &asked);
+        self.numbers.asked.insert(session, asked);
         Ok(None)
+    }
+
+    fn ask_for_numbers(&mut self, session: SessionId, asked: &Asked) {
+        let message = NumbersMessage::Wanted {
+            session: session.0,
+            number: asked.number,
+            sequence: asked.sequence,
+            count: asked.count,
+        };
+        // Not dropped, however many wait: each session asks for one thing at a time, and by a channel it is said once.
+        self.outgoing
+            .push_anyway(Lsn(0), (asked.node, GridMessage::Numbers(message)));
+    }
+
+    /// What goes by way of another node may be lost: it is said again, and given up in the end. What is given to a question twice is
+    /// nobody's then.
+    pub(super) fn on_round_of_numbers(&mut self) {
+        let mut asked = std::mem::take(&mut self.numbers.asked);
+        for (session, own) in asked.iter_mut().filter(|(_, own)| own.given.is_none()) {
+            if self.calls.is_up(own.node) {
+                continue;
+            }
+            own.rounds += 1;
+            if own.rounds > PATIENCE_ROUNDS {
+                own.given = Some(Err(cannot_be_reached(own.node)));
+                self.numbers.woken.push(*session);
+            } else if own.rounds.is_multiple_of(SAY_AGAIN_ROUNDS) {
+                self.ask_for_numbers(*session, own);
+            }
+        }
+        self.numbers.asked = asked;
     }
 
     pub(super) fn on_numbers(&mut self, partition: &mut Partition, from: NodeId, message: NumbersMessage) {

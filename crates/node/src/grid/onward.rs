@@ -1,4 +1,4 @@
-//! Ticks and what all agree on, where two nodes do not reach each other: a third one that reaches both carries it on.
+//! Ticks, what all agree on and numbers of sequences, where two nodes do not reach each other: a third one that reaches both carries it on.
 //!
 //! Without that a node that reaches all but the one that leads could begin no transaction, and others none on its rows.
 
@@ -44,6 +44,17 @@ impl GridState {
             (None, Ok(said)) => (to, said.into()),
             (_, Err(message)) => (to, *message),
         }
+    }
+
+    /// Whether a node is not reached, and another one may reach it.
+    pub(super) fn is_by_way_only(&self, node: NodeId) -> bool {
+        node != self.settings.id && !self.calls.is_up(node) && self.has_way_to(node)
+    }
+
+    fn has_way_to(&self, to: NodeId) -> bool {
+        let own = self.settings.id;
+        let mut nodes = self.settings.nodes.iter();
+        nodes.any(|node| *node != own && *node != to && self.calls.is_up(*node))
     }
 
     /// A node that may reach it.

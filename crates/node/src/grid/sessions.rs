@@ -14,7 +14,7 @@ use rubato_sql::far::Whereabouts;
 use rubato_sql::grid::{Answer, Call, FarTold, Followed, GridDesk, Home};
 use rubato_sql::outcomes::never_given;
 use rubato_sql::plan::Plan;
-use rubato_sql::route::Route;
+use rubato_sql::route::{Route, needs_numbers_only};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -169,6 +169,10 @@ impl GridDesk for GridShared {
             (Route::Nowhere, _) => Home::Anywhere,
             (Route::Several, _) => Home::OverSeveral,
             (Route::Catalogs, _) => Home::Catalogs,
+            // They come by way of another node.
+            (Route::Keeper, Some(keeper)) if state.is_by_way_only(keeper) && needs_numbers_only(plan, parameters) => {
+                Home::Here
+            }
             (Route::Keeper, Some(keeper)) if keeper != own => Home::AtKeeper(keeper),
             (Route::Kept, Some(keeper)) if keeper != own => Home::At(keeper),
             (Route::At(node), _) if node != own => Home::At(node),

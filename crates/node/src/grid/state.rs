@@ -100,6 +100,7 @@ impl GridState {
         self.clients.on_round(patience_rounds, &mut self.told);
         self.sessions.on_round(patience_rounds);
         self.ways.on_round();
+        self.on_round_of_numbers();
         self.cut_off
             .on_round(&self.calls, self.participant.is_some(), self.settings.keeper);
         self.traces.on_round();

@@ -1,6 +1,7 @@
 //! Nodes that do not reach each other, while a third one reaches both.
 
 use super::*;
+use rubato_grid::onward::{Onward, OnwardMessage};
 
 /// The channel between two nodes breaks, and does not come back.
 fn cut(sites: &mut Sites, one: usize, other: usize) {
@@ -69,6 +70,51 @@ fn whoever_is_reached_by_way_of_another_begins_transactions() {
         heal(&mut sites);
         assert_eq!(sites.row(1, "SELECT sum(v) FROM few"), "D 90");
     }
+}
+
+/// The one that keeps sequences gives numbers by way of a third node, each once; where nobody carries them on, who wants one is told.
+#[test]
+fn numbers_of_sequences_come_by_way_of_another() {
+    let mut sites = few();
+    sites.ask(
+        0,
+        "CREATE TABLE numbered (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v int) WITH (spread_by = id)",
+    );
+    sites.rest();
+    cut(&mut sites, 0, 1);
+    // Those whose rows would be on node 0 are refused, and have had their numbers.
+    let mut told = Vec::new();
+    for _ in 0..24 {
+        told.extend(sites.ask(1, "INSERT INTO numbered (v) VALUES (1) RETURNING id"));
+    }
+    let mut ids: Vec<u32> = told
+        .iter()
+        .filter_map(|told| told.strip_prefix("D ")?.parse().ok())
+        .collect();
+    assert!(ids.len() >= 12, "{told:?}");
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(
+        ids.len(),
+        told.iter().filter(|told| told.starts_with("D ")).count(),
+        "{told:?}"
+    );
+    sites.is_lost = |_, message| {
+        matches!(
+            message,
+            GridMessage::Onward(OnwardMessage {
+                said: Onward::Numbers(_),
+                ..
+            })
+        )
+    };
+    let told = sites.ask(1, "SELECT nextval('numbered_id_seq')");
+    assert!(is_told_so(&told), "{told:?}");
+    heal(&mut sites);
+    assert_eq!(
+        sites.row(1, "SELECT count(*) FROM numbered"),
+        format!("D {}", ids.len())
+    );
 }
 
 /// It is known to a third node, but cannot take part: it waits for a tick, for which it would have to reach who leads.

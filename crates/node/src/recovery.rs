@@ -372,11 +372,17 @@ impl<'a> Recovery<'a> {
             attachment.keeping,
         );
         let databases = databases.with_heard(attachment.heard);
-        self.change_to(databases, cts, attachment.derived)
+        self.change_to(databases, (cts, cts), attachment.derived)
     }
 
-    /// These are the databases from here in the log on, by a change that committed at `cts` and laid out these rows.
-    fn change_to(&mut self, databases: Databases, cts: Timestamp, derived: Vec<Derived>) -> Result<()> {
+    /// These are the databases from here in the log on, by a change that committed at `cts` and laid out these rows. Nothing below `floor`
+    /// is undecided of where they were.
+    fn change_to(
+        &mut self,
+        databases: Databases,
+        (cts, floor): (Timestamp, Timestamp),
+        derived: Vec<Derived>,
+    ) -> Result<()> {
         let before: BTreeSet<TableId> = self.databases.storage().into_iter().collect();
         let after: BTreeSet<TableId> = databases.storage().into_iter().collect();
         for new in after.difference(&before) {
@@ -390,7 +396,7 @@ impl<'a> Recovery<'a> {
                 .iter()
                 .find(|database| storage_of(&database.catalog).contains(&derived.to));
             let own = own.ok_or_else(|| damaged("rows of a table that is in no database"))?;
-            derive(&mut self.database, &own.catalog, cts, derived)?;
+            derive(&mut self.database, &own.catalog, (cts, floor), derived)?;
         }
         // The log is read from before the catalogs that the checkpoint has, where a branch is undecided: what that has written to comes again.
         for gone in before.difference(&after) {
@@ -416,13 +422,23 @@ fn set_tails(database: &mut FormulaDatabase, databases: &Databases) {
 
 /// Lays rows out of others once more, as the schema change did that committed at `cts`: the source is as it was before. They come to
 /// lie below `cts`: what the same transaction did to them later is still to come.
-fn derive(database: &mut FormulaDatabase, catalog: &Catalog, cts: Timestamp, derived: Derived) -> Result<()> {
+///
+/// Of a branch that is decided here its changes are still pending, and its tables closed, from its floor on. Who reads below it does not
+/// wait for them, and finds the source as it was: the branch has closed it, so that its floor is above all that had committed there.
+fn derive(
+    database: &mut FormulaDatabase,
+    catalog: &Catalog,
+    (cts, floor): (Timestamp, Timestamp),
+    derived: Derived,
+) -> Result<()> {
     database.raise_clock(cts);
-    let laid_at = Timestamp(cts.0.saturating_sub(1));
-    let id = database.begin(BeginOptions {
+    let before = |place: Timestamp| Timestamp(place.0.saturating_sub(1));
+    let laid_at = before(cts);
+    let options = BeginOptions {
         session: SessionId(0),
         read_only: true,
-    });
+    };
+    let id = database.begin_at(before(floor), options);
     let mut rest = KeyRange {
         from: Bound::Unbounded,
         to: Bound::Unbounded,
@@ -434,7 +450,7 @@ fn derive(database: &mut FormulaDatabase, catalog: &Catalog, cts: Timestamp, der
             batch.len() < DERIVED_ROWS
         };
         let scanned = database.scan(id, derived.from, &rest, false, ColumnSet::ALL, &mut visit);
-        let end = scanned.map_err(|_| damaged("a table could not be read"))?;
+        let end = scanned.map_err(|_| damaged("rows that others are made of could not be read"))?;
         for (key, row) in batch.drain(..) {
             number += 1;
             if let Some((key, row)) = derived_row(catalog, derived, &key, &row, number)? {

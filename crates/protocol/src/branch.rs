@@ -241,6 +241,11 @@ impl FormulaDatabase {
         self.transactions.get(transaction).and_then(|t| t.floor)
     }
 
+    /// The smallest place that a prepared branch can take.
+    pub fn prepared_floor(&self, global: GlobalId) -> Option<Timestamp> {
+        self.floor_of(*self.branches.get(&global)?)
+    }
+
     /// Branches whose outcome is not known, in order.
     pub fn prepared_branches(&self) -> impl Iterator<Item = (GlobalId, TransactionId)> + '_ {
         self.branches

@@ -29,7 +29,8 @@ impl Recovery<'_> {
                 self.sequences.outcomes.recover(&outcomes);
             }
             if let Some((databases, derived)) = with_newer(&self.databases, content)? {
-                self.change_to(databases, cts, derived)?;
+                let floor = self.database.prepared_floor(transaction).unwrap_or(cts);
+                self.change_to(databases, (cts, floor), derived)?;
             }
         }
         self.database.recover_decision(transaction, cts);

@@ -14,7 +14,7 @@ fn made() -> [Site; 2] {
 }
 
 /// Asks both nodes, which say the same.
-fn both(sites: &mut [Site; 2], sql: &str) -> Vec<String> {
+pub(super) fn both(sites: &mut [Site; 2], sql: &str) -> Vec<String> {
     let first = ask_at(0, sites, sql);
     assert_eq!(ask_at(1, sites, sql), first, "{sql}");
     first.into_iter().filter(|told| told.starts_with("D ")).collect()

@@ -13,6 +13,7 @@ mod explained;
 mod growth;
 mod in_doubt;
 mod jobs;
+mod kept;
 mod loads;
 mod lookups;
 mod many_rows;

@@ -383,6 +383,52 @@ mod tests {
         assert!(seen > 20_000, "{seen}");
     }
 
+    /// A schema change may come between two parts of what is made of one version.
+    #[test]
+    fn rows_that_are_made_in_parts_are_of_one_version() {
+        let before = sample();
+        let mut after = crate::binder::tests_support::catalog_of(&[
+            "create table another (id int primary key, note text)",
+            "create table parent (id int primary key)",
+            "create table zero (a int)",
+        ]);
+        after.version = before.version + 1;
+        let path = ResolvedPath::default();
+        let of = |catalog| View {
+            catalog,
+            database: "rubato",
+            user: "somebody",
+            path: &path,
+        };
+        let table = find(None, "pg_attribute").unwrap();
+        let mut making = Making::of(table);
+        for parts in 0..3 {
+            let catalog = if parts % 2 == 0 { &before } else { &after };
+            assert!(
+                matches!(making.go_on(&of(catalog), 1).0, Made::Paused) == (parts < 2),
+                "{parts}"
+            );
+        }
+        let again = Making::of(table).go_on(&of(&after), 1).0;
+        assert!(
+            matches!(again, Made::Paused),
+            "nothing is kept of a version that was left"
+        );
+        let mut making = Making::of(table);
+        making.go_on(&of(&before), 1);
+        let rows = loop {
+            if let Made::All(rows) = making.go_on(&of(&after), 50).0 {
+                break rows.all().to_vec();
+            }
+        };
+        let expected = crate::binder::tests_support::catalog_of(&[
+            "create table another (id int primary key, note text)",
+            "create table parent (id int primary key)",
+            "create table zero (a int)",
+        ]);
+        assert_eq!(rows, made::all_rows(table, &of(&expected)));
+    }
+
     #[test]
     fn sources_say_columns_that_their_tables_have() {
         for source in registry::sources() {

@@ -98,7 +98,14 @@ pub(crate) struct Making {
     rows: Vec<Box<[Value]>>,
     /// The user's table that was done last; `None` before the first.
     last: Option<RelationName>,
+    /// The version of the catalog that they are made of.
+    version: Option<u64>,
+    /// How often it was another one by the next part.
+    begun_again: u32,
 }
+
+/// So often rows begin anew that were made in part when the catalog became another one; then they are made at once.
+const BEGUN_AGAIN_MAX: u32 = 2;
 
 impl std::fmt::Debug for Making {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -139,6 +146,8 @@ impl Making {
             table,
             rows: Vec::new(),
             last: None,
+            version: None,
+            begun_again: 0,
         }
     }
 
@@ -147,6 +156,7 @@ impl Making {
         if let Some(rows) = view.catalog.made.of(self.table.name, view) {
             return (Made::All(rows), 0);
         }
+        let rows_left = self.of_one_version(view.catalog.version, rows_left);
         let before = self.rows.len();
         let Content::Catalog(Some(source)) = &self.table.content else {
             return (Made::All(self.finish(view)), 0);
@@ -170,6 +180,19 @@ impl Making {
         }
         let made = self.rows.len() - before;
         (Made::All(self.finish(view)), made)
+    }
+
+    /// All rows are of one version: those of another one would be kept for this, and who asks for what lies between would not find it. Says
+    /// how many may be made.
+    fn of_one_version(&mut self, version: u64, rows_left: usize) -> usize {
+        if self.version.replace(version).is_some_and(|known| known != version) {
+            (self.rows, self.last) = (Vec::new(), None);
+            self.begun_again += 1;
+        }
+        match self.begun_again < BEGUN_AGAIN_MAX {
+            true => rows_left,
+            false => usize::MAX,
+        }
     }
 
     /// Where each value of a source's row goes.

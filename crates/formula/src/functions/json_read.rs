@@ -94,6 +94,15 @@ fn jsonb_path<'j>(json: &'j Json, path: &[Value]) -> Option<&'j Json> {
     document_at(json, &steps(path)?)
 }
 
+/// An element of an array. A document that is no array and no object is the only element of one, as it is for PostgreSQL (which keeps it
+/// so).
+fn element(json: &Json, place: i32) -> Option<&Json> {
+    match json {
+        Json::Array(_) | Json::Object(_) => json.item(place.into()),
+        scalar => matches!(place, 0 | -1).then_some(scalar),
+    }
+}
+
 /// Whether the document has the key, or is or has the string.
 fn has_key(json: &Json, key: &str) -> bool {
     let is_key = |json: &Json| matches!(json, Json::String(string) if string == key);
@@ -195,9 +204,9 @@ pub(super) static JSON_READ: &[FunctionEntry] = &[
     entry!("#>" (Json, TextArray) -> Json, typed!(|a: &str, path: &Array| json_path(a, &path.items, false))),
     entry!("#>>" (Json, TextArray) -> Text, typed!(|a: &str, path: &Array| json_path(a, &path.items, true))),
     entry!("->" (Jsonb, Text) -> Jsonb, typed!(|a: &Json, key: &str| a.field(key))),
-    entry!("->" (Jsonb, Int4) -> Jsonb, typed!(|a: &Json, place: i32| a.item(place.into()))),
+    entry!("->" (Jsonb, Int4) -> Jsonb, typed!(|a: &Json, place: i32| element(a, place))),
     entry!("->>" (Jsonb, Text) -> Text, typed!(|a: &Json, key: &str| a.field(key).and_then(Json::as_text))),
-    entry!("->>" (Jsonb, Int4) -> Text, typed!(|a: &Json, place: i32| a.item(place.into()).and_then(Json::as_text))),
+    entry!("->>" (Jsonb, Int4) -> Text, typed!(|a: &Json, place: i32| element(a, place).and_then(Json::as_text))),
     entry!("#>" (Jsonb, TextArray) -> Jsonb, typed!(|a: &Json, path: &Array| jsonb_path(a, &path.items))),
     entry!("#>>" (Jsonb, TextArray) -> Text, typed!(|a: &Json, path: &Array| {
         jsonb_path(a, &path.items).and_then(Json::as_text)

@@ -5,7 +5,7 @@
 use super::found::FoundRows;
 use super::insert::Written;
 use super::referential::Effects;
-use super::rows::{ChangedRow, change_row, columns_to_remove, remove_row};
+use super::rows::{ChangedRow, change_row, columns_to_remove, complete_changes, remove_row};
 use super::seen::SeenKeys;
 use super::update::columns_to_change;
 use super::{ExecutionContext, Turn};
@@ -167,7 +167,9 @@ fn change(
         }
     };
     match (&plan.change, effects) {
-        (_, None) => {}
+        (RowChange::Delete, None) => {}
+        // It is made elsewhere, or was: RETURNING shows what is generated, too.
+        (RowChange::Update(_), None) => complete_changes(table, row.as_ref(), &mut changes, context.evaluation)?,
         (RowChange::Delete, Some(effects)) => remove_row(table, key, row.as_ref(), effects, context)?,
         (RowChange::Update(_), Some(effects)) => {
             change_row(table, key, row.as_ref(), &mut changes, effects, context)?;

@@ -4,7 +4,7 @@ use crate::agreement::AgreementMessage;
 use crate::message::GridMessage;
 use crate::numbers::NumbersMessage;
 use rubato_base::NodeId;
-use rubato_protocol::grid::StageMessage;
+use rubato_protocol::grid::{Body, Message, Reply, Request, StageMessage};
 
 /// A message that its sender cannot bring to whom it is for. It is carried on once, and lost if that one cannot be reached either.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,8 @@ pub struct OnwardMessage {
 }
 
 /// What may be carried on: whoever hears it late, twice or out of order is none the worse for it, and a node that hears none of it
-/// can begin no transaction, or no statement that needs a number.
+/// can begin no transaction, no statement that needs a
+/// number, or does not learn what it has promised to carry out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Onward {
     /// About what all agree on.
@@ -27,6 +28,17 @@ pub enum Onward {
     Stage(StageMessage),
     /// About numbers of sequences: of one life of who asks, and given to nobody else.
     Numbers(NumbersMessage),
+    /// How a transaction has ended, or who has to know ([`is_of_outcome`]).
+    Outcome(Message),
+}
+
+/// Whether a message asks how a transaction has ended, tells it, or says that it is carried out: what is prepared holds up others until
+/// then.
+pub fn is_of_outcome(message: &Message) -> bool {
+    matches!(
+        message.body,
+        Body::Reply(Reply::Inquire | Reply::Done) | Body::Request(Request::Decide(_))
+    )
 }
 
 impl Onward {
@@ -39,6 +51,7 @@ impl Onward {
             GridMessage::Agreement(message) => Ok(Onward::Agreement(message)),
             GridMessage::Stage(message) => Ok(Onward::Stage(message)),
             GridMessage::Numbers(message) => Ok(Onward::Numbers(message)),
+            GridMessage::Transaction(message) if is_of_outcome(&message) => Ok(Onward::Outcome(message)),
             other => Err(Box::new(other)),
         }
     }
@@ -50,6 +63,7 @@ impl From<Onward> for GridMessage {
             Onward::Agreement(message) => GridMessage::Agreement(message),
             Onward::Stage(message) => GridMessage::Stage(message),
             Onward::Numbers(message) => GridMessage::Numbers(message),
+            Onward::Outcome(message) => GridMessage::Transaction(message),
         }
     }
 }

@@ -29,8 +29,8 @@ use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_protocol::grid::{
-    Answer, Body, EntriesRead, EntryRow, Message, Operation, Passed, RelayJoin, RelayPart, RelayStep, Request, Sieve,
-    StageMessage,
+    Answer, Body, EntriesRead, EntryRow, Message, Operation, Passed, RelayJoin, RelayPart, RelayStep, Reply, Request,
+    Sieve, StageMessage,
 };
 use rubato_protocol::{BlindUpdate, KeyRange};
 use std::ops::Bound;
@@ -574,16 +574,6 @@ impl Choices<'_> {
             _ => {}
         }
         GridMessage::Transaction(self.transaction_message())
-    }
-
-    fn onward(&mut self) -> GridMessage {
-        let (from, to) = (NodeId(self.small()), NodeId(self.small()));
-        let said = match self.of(3) {
-            0 => Onward::Stage(self.stage_message()),
-            1 => Onward::Numbers(self.numbers_message()),
-            _ => Onward::Agreement(self.agreement_message()),
-        };
-        GridMessage::Onward(OnwardMessage { from, to, said })
     }
 
     fn transaction_message(&mut self) -> Message {

@@ -46,6 +46,27 @@ impl Choices<'_> {
         }
     }
 
+    pub(super) fn onward(&mut self) -> GridMessage {
+        let (from, to) = (NodeId(self.small()), NodeId(self.small()));
+        let said = match self.of(4) {
+            3 => Onward::Outcome(Message {
+                transaction: GlobalId {
+                    tick: self.timestamp(),
+                    coordinator: NodeId(self.small()),
+                },
+                body: match self.of(3) {
+                    0 => Body::Reply(Reply::Inquire),
+                    1 => Body::Reply(Reply::Done),
+                    _ => Body::Request(Request::Decide(self.place())),
+                },
+            }),
+            0 => Onward::Stage(self.stage_message()),
+            1 => Onward::Numbers(self.numbers_message()),
+            _ => Onward::Agreement(self.agreement_message()),
+        };
+        GridMessage::Onward(OnwardMessage { from, to, said })
+    }
+
     pub(super) fn numbers_message(&mut self) -> NumbersMessage {
         let (session, number) = (self.number(), self.number());
         match self.of(3) {

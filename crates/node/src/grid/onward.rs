@@ -1,4 +1,4 @@
-//! Ticks, what all agree on and numbers of sequences, where two nodes do not reach each other: a third one that reaches both carries it on.
+//! Ticks, what all agree on, numbers of sequences and how transactions have ended, where two nodes do not reach each other: a third one that reaches both carries it on.
 //!
 //! Without that a node that reaches all but the one that leads could begin no transaction, and others none on its rows.
 

@@ -72,6 +72,33 @@ fn whoever_is_reached_by_way_of_another_begins_transactions() {
     }
 }
 
+/// What one of them has promised to the other holds up nobody who reaches both, whenever the channel breaks.
+#[test]
+fn how_a_transaction_has_ended_is_heard_by_way_of_another() {
+    for messages in 1.. {
+        let mut sites = few();
+        let change = "BEGIN; UPDATE few SET v = v - 1 WHERE id = 3; UPDATE few SET v = v + 1 WHERE id = 4; COMMIT";
+        sites.at(0).send(change);
+        let left = sites.talk(messages);
+        cut(&mut sites, 0, 1);
+        // The client of node 0 may be told that the other one is not reached, or that nobody knows.
+        sites.come_to_an_end(0, change);
+        let told = sites.at(0).said();
+        let moved = sites.ask(2, "UPDATE few SET v = v WHERE id IN (3, 4) RETURNING v");
+        let moved: Vec<&String> = moved.iter().filter(|told| told.starts_with("D ")).collect();
+        assert!(
+            matches!(&moved[..], [first, second] if (*first, *second) == (&"D 4".to_owned(), &"D 5".to_owned())
+                || (*first, *second) == (&"D 3".to_owned(), &"D 6".to_owned())),
+            "{messages}: {moved:?}, {told:?}"
+        );
+        assert_eq!(sites.row(2, "SELECT sum(v) FROM few"), "D 90", "{messages}: {told:?}");
+        heal(&mut sites);
+        if left > 0 {
+            return;
+        }
+    }
+}
+
 /// The one that keeps sequences gives numbers by way of a third node, each once; where nobody carries them on, who wants one is told.
 #[test]
 fn numbers_of_sequences_come_by_way_of_another() {

@@ -19,7 +19,8 @@ struct Asked {
     node: NodeId,
     sequence: u32,
     count: u32,
-    rounds: u32,
+    /// It goes by way of another node, where it may be lost without a word; so many rounds ago.
+    by_way_rounds: Option<u32>,
     given: Option<Result<Vec<i64>>>,
 }
 
@@ -94,7 +95,7 @@ impl GridState {
             node: keeper,
             sequence,
             count: count.clamp(1, NUMBERS_MAX),
-            rounds: 0,
+            by_way_rounds: self.is_by_way_only(keeper).then_some(0),
             given: None,
         };
         self.ask_for_numbers(session, &asked);
@@ -119,14 +120,13 @@ impl GridState {
     pub(super) fn on_round_of_numbers(&mut self) {
         let mut asked = std::mem::take(&mut self.numbers.asked);
         for (session, own) in asked.iter_mut().filter(|(_, own)| own.given.is_none()) {
-            if self.calls.is_up(own.node) {
-                continue;
-            }
-            own.rounds += 1;
-            if own.rounds > PATIENCE_ROUNDS {
+            // Also when the node is reached by then.
+            let Some(rounds) = &mut own.by_way_rounds else { continue };
+            *rounds += 1;
+            if *rounds > PATIENCE_ROUNDS {
                 own.given = Some(Err(cannot_be_reached(own.node)));
                 self.numbers.woken.push(*session);
-            } else if own.rounds.is_multiple_of(SAY_AGAIN_ROUNDS) {
+            } else if rounds.is_multiple_of(SAY_AGAIN_ROUNDS) {
                 self.ask_for_numbers(*session, own);
             }
         }

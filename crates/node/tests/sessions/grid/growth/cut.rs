@@ -137,7 +137,12 @@ fn numbers_of_sequences_come_by_way_of_another() {
     };
     let told = sites.ask(1, "SELECT nextval('numbered_id_seq')");
     assert!(is_told_so(&told), "{told:?}");
+    // One that was lost on its way is asked for again when there is a channel.
+    sites.at(1).send("SELECT nextval('numbered_id_seq') > 0");
+    sites.talk(usize::MAX);
     heal(&mut sites);
+    sites.come_to_an_end(1, "a number");
+    assert!(sites.at(1).said().contains(&"D t".to_owned()));
     assert_eq!(
         sites.row(1, "SELECT count(*) FROM numbered"),
         format!("D {}", ids.len())

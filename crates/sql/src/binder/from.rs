@@ -4,7 +4,7 @@ use super::expression::ExpressionBinder;
 use super::joins::JOINED;
 use super::records::{function_name, is_populating, is_record_function, populating_query, record_query};
 use super::scope::{Hidden, Scope, ScopeColumn};
-use super::sets::calls_of_rows_from;
+use super::sets::{calls_of_rows_from, several_arrays};
 use super::typed::Typed;
 use super::{Context, NamedRelation, located};
 use crate::catalog::Table;
@@ -193,7 +193,10 @@ impl Context<'_> {
                 alias,
                 with_ordinality,
                 ..
-            } => self.functions(&[(name, args)], *with_ordinality, alias.as_ref(), state, factor),
+            } => match several_arrays(name, args) {
+                Some(arrays) => self.unnest(&arrays, *with_ordinality, alias.as_ref(), state, factor),
+                None => self.functions(&[(name, args)], *with_ordinality, alias.as_ref(), state, factor),
+            },
             ast::TableFactor::UNNEST {
                 alias,
                 array_exprs,

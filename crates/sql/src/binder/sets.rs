@@ -56,6 +56,18 @@ pub(super) fn calls_of_rows_from(listed: &[ast::FunctionArg]) -> Result<Vec<(&as
     Ok(calls)
 }
 
+/// The arrays of `LATERAL unnest(a, b)`, which the parser takes for a function like others.
+pub(super) fn several_arrays(name: &ast::ObjectName, arguments: &[ast::FunctionArg]) -> Option<Vec<ast::Expr>> {
+    if arguments.len() < 2 || object_name(name).ok()? != ["unnest"] {
+        return None;
+    }
+    let array = |argument: &ast::FunctionArg| match argument {
+        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(array)) => Some(array.clone()),
+        _ => None,
+    };
+    arguments.iter().map(array).collect()
+}
+
 impl Context<'_> {
     /// `FROM function(...)`, or several of them side by side.
     pub(super) fn functions(

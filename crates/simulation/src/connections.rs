@@ -241,7 +241,10 @@ impl Connections {
     /// The clients have read what was sent to them: their sessions go on.
     pub fn on_read(&mut self) {
         for mut work in std::mem::take(&mut self.yielded) {
-            if let Some(gathering) = work.responder.as_any().downcast_mut::<Gathering>() {
+            // As a server's worker does: what may have to be taken back stays.
+            let holds = self.engine.holds_answer(&work.session);
+            let gathering = work.responder.as_any().downcast_mut::<Gathering>();
+            if let Some(gathering) = gathering.filter(|_| !holds) {
                 gathering.send();
             }
             let connection = self.connections.get(&work.connection);

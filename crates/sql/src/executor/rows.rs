@@ -331,9 +331,8 @@ pub(crate) fn remove_row(
     effects: &mut Effects,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
-    delete_row(table, key, old, context)?;
-    effects.row_removed(table, old);
-    Ok(())
+    context.database.delete(context.transaction, table.id, key.as_bytes())?;
+    note_removed(table, key, old, effects, context)
 }
 
 /// What belongs to a row that another node has deleted already.

@@ -18,8 +18,7 @@ pub struct OnwardMessage {
 }
 
 /// What may be carried on: whoever hears it late, twice or out of order is none the worse for it, and a node that hears none of it
-/// can begin no transaction, no statement that needs a
-/// number, or does not learn what it has promised to carry out.
+/// can begin no transaction, or no statement that needs a number, or does not learn how what it has promised has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Onward {
     /// About what all agree on.

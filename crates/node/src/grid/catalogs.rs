@@ -53,8 +53,6 @@ pub(super) struct Catalogs {
     untold: Vec<Untold>,
     /// What was asked of tables that this node has not heard of, or not all of; and whether others were asked since the last round.
     pub(super) deferred: Vec<(NodeId, Message)>,
-    /// Rounds for which it has not been emptied.
-    pub(super) deferred_rounds: u32,
     has_asked: bool,
 }
 
@@ -85,7 +83,6 @@ impl Catalogs {
             wanted: 0,
             untold: Vec::new(),
             deferred: Vec::new(),
-            deferred_rounds: 0,
             has_asked: false,
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct CutOff {
     unborn_rounds: u32,
     /// Rounds since it reached the keeper.
     without_keeper_rounds: u32,
+    /// Rounds for which something is deferred since then.
+    deferred_rounds: u32,
 }
 
 impl CutOff {
@@ -64,14 +66,14 @@ impl GridState {
             self.catalogs.deferred.clear();
             return;
         };
-        self.catalogs.deferred_rounds = match self.catalogs.deferred.is_empty() {
+        self.cut_off.deferred_rounds = match self.catalogs.deferred.is_empty() {
             true => 0,
-            false => self.catalogs.deferred_rounds + 1,
+            false => self.cut_off.deferred_rounds + 1,
         };
-        if self.catalogs.deferred_rounds <= DEFERRED_ROUNDS_MAX {
+        if self.cut_off.deferred_rounds <= DEFERRED_ROUNDS_MAX {
             return;
         }
-        self.catalogs.deferred_rounds = 0;
+        self.cut_off.deferred_rounds = 0;
         for (from, message) in std::mem::take(&mut self.catalogs.deferred) {
             let what = format!(
                 "node {} of the grid has not heard of a definition: it does not reach node {}, which keeps them",

@@ -86,7 +86,8 @@ impl GridState {
         }
         let keeper = self.settings.keeper.filter(|keeper| *keeper != self.settings.id);
         let keeper = keeper.ok_or_else(|| Error::internal("numbers of sequences are wanted of nobody"))?;
-        if !self.calls.is_up(keeper) && !self.is_by_way_only(keeper) {
+        let is_by_way = self.is_by_way_only(keeper);
+        if !self.calls.is_up(keeper) && !is_by_way {
             return Err(cannot_be_reached(keeper));
         }
         self.numbers.last_number += 1;
@@ -95,7 +96,7 @@ impl GridState {
             node: keeper,
             sequence,
             count: count.clamp(1, NUMBERS_MAX),
-            by_way_rounds: self.is_by_way_only(keeper).then_some(0),
+            by_way_rounds: is_by_way.then_some(0),
             given: None,
         };
         self.ask_for_numbers(session, &asked);

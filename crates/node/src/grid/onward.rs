@@ -1,4 +1,5 @@
-//! Ticks, what all agree on, numbers of sequences and how transactions have ended, where two nodes do not reach each other: a third one that reaches both carries it on.
+//! Ticks, what all agree on, numbers of sequences and how transactions have ended, where two nodes do not reach each other: a third one
+//! that reaches both carries it on.
 //!
 //! Without that a node that reaches all but the one that leads could begin no transaction, and others none on its rows.
 
@@ -31,9 +32,10 @@ impl Ways {
 }
 
 impl GridState {
-    /// To whom a message goes, and as what: to whom it is for, if that node is reached.
+    /// To whom a message goes, and as what: to whom it is for, if that node is reached. Who is refused by others, since it stands on an old
+    /// folder, has nothing to say to them by way of those that do not know yet.
     pub(super) fn by_way_of_another(&mut self, to: NodeId, message: GridMessage) -> (NodeId, GridMessage) {
-        if self.calls.is_up(to) || !self.settings.nodes.contains(&to) {
+        if self.calls.is_up(to) || !self.settings.nodes.contains(&to) || self.retired.is_some() {
             return (to, message);
         }
         match (self.way_to(to), Onward::of(message)) {

@@ -6,7 +6,7 @@ use super::rows::{columns_to_remove, note_removed, remove_row};
 use super::targets::{ChangeRun, Target};
 use crate::far::Rows;
 use crate::plan::{Access, DeletePlan};
-use rubato_formula::EvalContext;
+use rubato_formula::{EvalContext, Expr};
 use rubato_protocol::Outcome;
 
 /// Goes on with the statement; false when the context's rows are spent before it has done everything.
@@ -52,22 +52,26 @@ pub(crate) fn run_delete(plan: &DeletePlan, run: &mut ChangeRun, context: &mut E
     run.effects.settle(context)
 }
 
+/// The target of a statement that deletes one row that is named by its key, and asks for nothing else, wherever that is.
+fn named_alone(plan: &DeletePlan) -> Option<(Target<'_>, &[Expr])> {
+    let Access::Point(key) = &plan.target.access else {
+        return None;
+    };
+    let target = Target::new(&plan.target, plan.filter.as_ref()).ok()?;
+    let table = target.table;
+    let is_alone = target.is_named_by_keys() && table.indexes.is_empty() && table.referenced_by.is_empty();
+    is_alone.then_some((target, key))
+}
+
 /// Whether the statement deletes one row and asks for nothing else, wherever that is.
 pub(super) fn asks_once(plan: &DeletePlan) -> bool {
-    let is_named = Target::new(&plan.target, plan.filter.as_ref()).is_ok_and(|target| {
-        let table = target.table;
-        target.is_named_by_keys() && table.indexes.is_empty() && table.referenced_by.is_empty()
-    });
-    is_named && matches!(plan.target.access, Access::Point(_))
+    named_alone(plan).is_some()
 }
 
 /// Asks for what a deletion whose turn has not come will have another node do, if it is that of a row that is named by its key. False if
 /// it does more than that.
 pub(super) fn delete_later(plan: &DeletePlan, evaluation: &EvalContext<'_>, database: &mut Rows<'_>) -> bool {
-    let (true, Access::Point(key)) = (asks_once(plan), &plan.target.access) else {
-        return false;
-    };
-    let Ok(target) = Target::new(&plan.target, plan.filter.as_ref()) else {
+    let Some((target, key)) = named_alone(plan) else {
         return false;
     };
     let key = point_key(target.table, key, &(), evaluation).ok().flatten();

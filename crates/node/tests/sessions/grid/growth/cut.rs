@@ -238,4 +238,14 @@ fn a_node_on_a_folder_that_is_not_its_newest_one_serves_nobody() {
         let why = "E 57P03 node 0 stands on a folder that is not its newest one, and serves nobody: the log of node 0 had reached 7 before";
         assert!(told.iter().any(|told| told.starts_with(why)), "{refused}: {told:?}");
     }
+    // Nor does it speak, by way of those that do not know yet, to those that refuse it.
+    sites.at(0).node.on_node_down(NodeId(1));
+    for _ in 0..10 {
+        pass(60_000);
+        sites.at(0).node.on_timer(clock_us());
+        sites.at(0).settle();
+        let said = sites.at(0).node.poll_outgoing();
+        let is_onward = |(_, message): &(NodeId, GridMessage)| matches!(message, GridMessage::Onward(_));
+        assert!(!said.iter().any(is_onward), "{said:?}");
+    }
 }

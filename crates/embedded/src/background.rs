@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// How often the thread looks whether a checkpoint is due; when memory is full, writers wait about this long.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The same while nothing is written: a quiet node sleeps.
+const LOOK_EVERY_QUIET: Duration = Duration::from_millis(100);
 /// Pause after a checkpoint that failed, for example because the disk is full.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// How often a log that could not grow is tried again.
@@ -84,17 +86,21 @@ fn run(node: &Node, signal: &Signal) {
     let mut log_looked_at = Instant::now();
     let mut not_before = Instant::now();
     let mut warming_up = true;
+    let mut appended = node.appended_lsn();
+    let mut pause = LOOK_EVERY;
     loop {
         let stop = signal.stop.lock().unwrap_or_else(PoisonError::into_inner);
         let (stop, _) = signal
             .changed
-            .wait_timeout_while(stop, LOOK_EVERY, |stop| !*stop)
+            .wait_timeout_while(stop, pause, |stop| !*stop)
             .unwrap_or_else(PoisonError::into_inner);
         if *stop {
             return;
         }
         drop(stop);
         warming_up = warming_up && warm_up(node);
+        let is_quiet = std::mem::replace(&mut appended, node.appended_lsn()) == appended && !warming_up;
+        pause = if is_quiet { LOOK_EVERY_QUIET } else { LOOK_EVERY };
         if log_looked_at.elapsed() >= LOG_EVERY {
             node.look_after_log();
             log_looked_at = Instant::now();

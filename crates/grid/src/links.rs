@@ -37,8 +37,12 @@ pub const WAIT_US_MAX: u64 = 5_000_000;
 pub const HIGHER_WAITS_US: u64 = 50_000;
 /// A channel that lasted so long was none of the attempts that came to nothing.
 pub const STEADY_US: u64 = 10_000_000;
-/// How often the other end is asked whether it is alive.
+/// The other end is asked whether it is alive if nothing was heard of it for so long.
 pub const PING_EVERY_US: u64 = 1_000_000;
+/// It is asked at least so often, to know how long an answer takes.
+pub const MEASURE_EVERY_US: u64 = 5_000_000;
+/// Questions whether others are alive wait for the next multiple of this.
+pub const TOGETHER_US: u64 = 250_000;
 /// A channel on which nothing was heard for so long is closed: some questions have gone unanswered then.
 pub const SILENT_US: u64 = 5_000_000;
 /// The same, if the other end has dialled anew.

@@ -582,6 +582,11 @@ impl Node {
         self.0.forced_lsn()
     }
 
+    /// Up to where the log is written, whether or not it is on the disk.
+    pub fn appended_lsn(&self) -> Lsn {
+        Lsn(self.0.forcer.appended_lsn().0)
+    }
+
     /// Forces the log up to `lsn`, together with everybody who asks at the same time.
     pub fn force_to(&self, lsn: Lsn) -> Result<()> {
         self.0

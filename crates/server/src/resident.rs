@@ -1,6 +1,8 @@
 //! Watches what the process takes of memory, and tells the node, which then keeps fewer rows in it.
 
 use rubato_node::Node;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -8,6 +10,8 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Where the system tells it; elsewhere nobody watches, and rows take what they may by their own count.
 const STATUS_FILE: &str = "/proc/self/status";
+/// More than the file has ever had, so that it is read at once.
+const STATUS_BYTES_MAX: usize = 4096;
 
 /// A thread that watches until this is dropped.
 pub(crate) struct Watch {
@@ -43,10 +47,15 @@ impl Drop for Watch {
 }
 
 fn watch(node: &Node, given_bytes: usize, stopped: &Receiver<()>) {
-    while let Some(resident_bytes) = std::fs::read_to_string(STATUS_FILE)
-        .ok()
-        .and_then(|text| resident(&text))
-    {
+    let Ok(status) = File::open(STATUS_FILE) else {
+        return;
+    };
+    let mut text = [0; STATUS_BYTES_MAX];
+    let mut look = || {
+        let read = status.read_at(&mut text, 0).ok()?;
+        resident(&String::from_utf8_lossy(&text[..read]))
+    };
+    while let Some(resident_bytes) = look() {
         node.note_resident(resident_bytes, given_bytes);
         if stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
             return;

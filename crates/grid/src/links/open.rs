@@ -1,6 +1,6 @@
 //! A channel that is up: messages in frames, questions whether the other end is alive, and figures.
 
-use super::{Figures, PING_EVERY_US, PROBE_US, SILENT_US};
+use super::{Figures, MEASURE_EVERY_US, PING_EVERY_US, PROBE_US, SILENT_US, TOGETHER_US};
 use crate::channel::Greeted;
 use crate::frame::{FrameReader, FrameWriter, Received, Refused};
 use crate::message::GridMessage;
@@ -13,7 +13,8 @@ pub(super) struct Open {
     pub(super) version: u16,
     pub(super) since_us: u64,
     heard_us: u64,
-    ping_us: u64,
+    /// When it was asked last whether the other end is alive; none before the first time.
+    pinged_us: Option<u64>,
     /// The question that was asked last, and when; none once it is answered.
     asked: Option<(u64, u64)>,
     pings: u64,
@@ -35,7 +36,7 @@ impl Open {
             version,
             since_us: now_us,
             heard_us: now_us,
-            ping_us: now_us,
+            pinged_us: None,
             asked: None,
             pings: 0,
             probe_until_us: None,
@@ -101,16 +102,28 @@ impl Open {
         if self.heard_us + SILENT_US <= now_us {
             return Err(format!("nothing was heard for {} seconds", SILENT_US / 1_000_000));
         }
-        if self.ping_us <= now_us {
+        if self.ping_us() <= now_us {
             self.ask(now_us);
         }
         Ok(())
     }
 
+    /// When to ask next: at once, then if nothing was heard for [`PING_EVERY_US`], and now and then to know how long an answer takes.
+    /// At one of few moments, so that the questions to all nodes are sent together and a quiet node sleeps in between.
+    fn ping_us(&self) -> u64 {
+        let Some(pinged_us) = self.pinged_us else {
+            return 0;
+        };
+        let unheard_us = pinged_us.max(self.heard_us) + PING_EVERY_US;
+        unheard_us
+            .min(pinged_us + MEASURE_EVERY_US)
+            .next_multiple_of(TOGETHER_US)
+    }
+
     fn ask(&mut self, now_us: u64) {
         self.pings += 1;
         self.asked = Some((self.pings, now_us));
-        self.ping_us = now_us + PING_EVERY_US;
+        self.pinged_us = Some(now_us);
         self.writer.ping(self.pings);
     }
 
@@ -124,7 +137,7 @@ impl Open {
 
     /// When [`Open::on_timer`] has something to do.
     pub(super) fn next_timer_us(&self) -> u64 {
-        let next_us = self.ping_us.min(self.heard_us + SILENT_US);
+        let next_us = self.ping_us().min(self.heard_us + SILENT_US);
         self.probe_until_us.map_or(next_us, |until_us| next_us.min(until_us))
     }
 

@@ -12,7 +12,7 @@ use rubato_grid::channel::{
 use rubato_grid::frame::Received;
 use rubato_grid::links::{
     APPLICATION_US, Action, CONNECT_TIME_US, ConnectionId, Event, GREETINGS_MAX, Links, PeerState, SILENT_US, Sent,
-    WAIT_US_MAX,
+    TOGETHER_US, WAIT_US_MAX,
 };
 use rubato_grid::members::{MemberMessage, Members};
 use rubato_protocol::grid::StageMessage;
@@ -201,6 +201,36 @@ fn a_channel_on_which_nothing_is_heard_is_closed_and_made_again_when_the_node_is
     network.run_us(WAIT_US_MAX + CONNECT_TIME_US + 1_000_000);
     assert!(network.nodes[0].is_up(NodeId(1)) && network.nodes[1].is_up(NodeId(0)));
     assert_eq!(network.open_connections(), 1);
+}
+
+/// What all nodes have sent behind the hello.
+fn frames(network: &Network) -> u64 {
+    let peers = network.nodes.iter().flat_map(Links::status);
+    peers.map(|peer| peer.figures.frames_out).sum()
+}
+
+#[test]
+fn nodes_that_have_nothing_to_say_ask_seldom_and_all_others_at_the_same_moment() {
+    let mut network = network(5);
+    network.run_us(2_000_000);
+    let sent = frames(&network);
+    for _ in 0..1000 {
+        let next_us = network.nodes[0].next_timer_us().unwrap();
+        assert_eq!(next_us % TOGETHER_US, 0);
+        network.run_us(100_000);
+    }
+    let pairs = 10;
+    let asked_each = (frames(&network) - sent) / 2 / pairs;
+    // Both of two nodes ask, since their clocks are one here, and then hear the answer a little behind the moment.
+    assert!((150..=160).contains(&asked_each), "{asked_each} in 100 s");
+    let state = network.nodes[0].status().map(|peer| peer.state);
+    assert!(state.into_iter().all(|state| matches!(
+        state,
+        PeerState::Up {
+            round_trip_us: Some(1000),
+            ..
+        }
+    )));
 }
 
 #[test]

@@ -151,10 +151,11 @@ impl Carrier {
         self.place.members.members.len() == 1
     }
 
-    /// How long the worker may wait for events.
+    /// How long the worker may wait for events: until the next turn that looks at the time and has something to do then.
     pub(crate) fn timeout(&self) -> Duration {
-        let timer = self.links.next_timer_us();
-        let timer = timer.map(|at_us| Duration::from_micros(at_us.saturating_sub(self.now_us())));
+        let looks_us = self.time_told_us + TIME_TOLD_EVERY_US;
+        let timer_us = self.links.next_timer_us().map(|at_us| at_us.max(looks_us));
+        let timer = timer_us.map(|at_us| Duration::from_micros(at_us.saturating_sub(self.now_us())));
         timer.map_or(TIMER, |timer| timer.min(TIMER))
     }
 

@@ -15,7 +15,7 @@ mod work;
 
 use crate::catalogs::CatalogMessage;
 use crate::message::GridMessage;
-use crate::onward::{Onward, OnwardMessage, is_of_outcome};
+use crate::onward::{Onward, OnwardMessage, may_be_carried};
 use agreement::{put_agreement_message, read_agreement_message};
 use members::{put_member_message, read_member_message};
 use operation::{PASSED, put_answer, put_operation, put_passed, read_answer, read_operation, read_passed};
@@ -133,7 +133,7 @@ impl GridMessage {
                     9 => Onward::Agreement(read_agreement_message(&mut reader)?),
                     8 => Onward::Numbers(numbers::read_numbers(&mut reader)?),
                     1 => match read_message(&mut reader)? {
-                        message if is_of_outcome(&message) => Onward::Outcome(message),
+                        message if may_be_carried(&message) => Onward::Transaction(message),
                         _ => return Err(damaged("a message that is not carried on")),
                     },
                     _ => return Err(damaged("a message that is not carried on")),

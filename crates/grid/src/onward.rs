@@ -18,7 +18,8 @@ pub struct OnwardMessage {
 }
 
 /// What may be carried on: whoever hears it late, twice or out of order is none the worse for it, and a node that hears none of it
-/// can begin no transaction, or no statement that needs a number, or does not learn how what it has promised has ended.
+/// can begin no transaction, or no statement that needs a number, or does not learn how what it has promised has ended, or can do
+/// nothing in a relay join.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Onward {
     /// About what all agree on.
@@ -27,16 +28,17 @@ pub enum Onward {
     Stage(StageMessage),
     /// About numbers of sequences: of one life of who asks, and given to nobody else.
     Numbers(NumbersMessage),
-    /// How a transaction has ended, or who has to know ([`is_of_outcome`]).
-    Outcome(Message),
+    /// Of a transaction, if it [`may_be_carried`].
+    Transaction(Message),
 }
 
-/// Whether a message asks how a transaction has ended, tells it, or says that it is carried out: what is prepared holds up others until
-/// then.
-pub fn is_of_outcome(message: &Message) -> bool {
+/// Whether a message of a transaction may be carried on. It asks how the transaction has ended, tells it, or says that it is carried out:
+/// what is prepared holds up others until then. Or it is between two participants, which know each piece of a relay join by its round and
+/// step.
+pub fn may_be_carried(message: &Message) -> bool {
     matches!(
         message.body,
-        Body::Reply(Reply::Inquire | Reply::Done) | Body::Request(Request::Decide(_))
+        Body::Reply(Reply::Inquire | Reply::Done) | Body::Request(Request::Decide(_)) | Body::Passed(_)
     )
 }
 
@@ -50,7 +52,7 @@ impl Onward {
             GridMessage::Agreement(message) => Ok(Onward::Agreement(message)),
             GridMessage::Stage(message) => Ok(Onward::Stage(message)),
             GridMessage::Numbers(message) => Ok(Onward::Numbers(message)),
-            GridMessage::Transaction(message) if is_of_outcome(&message) => Ok(Onward::Outcome(message)),
+            GridMessage::Transaction(message) if may_be_carried(&message) => Ok(Onward::Transaction(message)),
             other => Err(Box::new(other)),
         }
     }
@@ -62,7 +64,7 @@ impl From<Onward> for GridMessage {
             Onward::Agreement(message) => GridMessage::Agreement(message),
             Onward::Stage(message) => GridMessage::Stage(message),
             Onward::Numbers(message) => GridMessage::Numbers(message),
-            Onward::Outcome(message) => GridMessage::Transaction(message),
+            Onward::Transaction(message) => GridMessage::Transaction(message),
         }
     }
 }

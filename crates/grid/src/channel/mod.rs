@@ -26,10 +26,11 @@ use std::fmt;
 /// Version 19: what was drawn includes numbers that nobody can guess. Version 20: what runs on another node is cancelled there.
 /// Version 21: circles of waits are found by probes. Version 22: nodes tell each other where they have heard that others are.
 /// Version 23: a node says that it is cut off from whoever it would have to hear from first; a third node carries on what two say that do
-/// not reach each other; a row is inserted or changed by one operation.
+/// not reach each other; a row is inserted or changed by one operation. Version 24: what two pass on to each other in a relay join is carried
+/// on, too.
 pub const VERSIONS: Versions = Versions {
-    lowest: 23,
-    highest: 23,
+    lowest: 24,
+    highest: 24,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

@@ -49,14 +49,15 @@ impl Choices<'_> {
     pub(super) fn onward(&mut self) -> GridMessage {
         let (from, to) = (NodeId(self.small()), NodeId(self.small()));
         let said = match self.of(4) {
-            3 => Onward::Outcome(Message {
+            3 => Onward::Transaction(Message {
                 transaction: GlobalId {
                     tick: self.timestamp(),
                     coordinator: NodeId(self.small()),
                 },
-                body: match self.of(3) {
+                body: match self.of(4) {
                     0 => Body::Reply(Reply::Inquire),
                     1 => Body::Reply(Reply::Done),
+                    2 => Body::Passed(self.passed()),
                     _ => Body::Request(Request::Decide(self.place())),
                 },
             }),

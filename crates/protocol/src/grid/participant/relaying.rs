@@ -135,14 +135,19 @@ impl Participant {
         }
     }
 
-    /// Asks others for pieces that have not come. Called when the coordinator asks again. Rule Q-10: where one of them cannot be reached
-    /// from here the branch is given up, and its coordinator is told why: it may reach both.
+    /// Asks others for pieces that have not come. Called when the coordinator asks again. One that cannot be reached from here may be reached
+    /// by way of another node; where it is asked so in vain the branch is given up, and its coordinator is told why (rule Q-10).
     pub(super) fn want_missing(&mut self, database: &mut FormulaDatabase, global: GlobalId, log: &mut dyn CommitLog) {
-        let work = self.branches.get(&global).and_then(|branch| branch.relaying.as_deref());
-        let Some((round, missing)) = work.map(|work| (work.round(), work.missing())) else {
+        let branch = self.branches.get_mut(&global);
+        let Some(work) = branch.and_then(|branch| branch.relaying.as_deref_mut()) else {
             return;
         };
-        if let Some((_, node)) = missing.iter().find(|(_, node)| self.unreached.contains(node)) {
+        let (round, missing) = (work.round(), work.missing());
+        let unreached = missing.iter().find(|(_, node)| self.unreached.contains(node));
+        if unreached.is_some()
+            && work.has_asked_in_vain()
+            && let Some((_, node)) = unreached
+        {
             let message = format!(
                 "node {} does not reach node {}, with which it is to join rows",
                 self.node.0, node.0

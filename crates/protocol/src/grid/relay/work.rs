@@ -8,6 +8,10 @@ use rubato_base::{Error, Key, NodeId, Result, Row, RowRef, TransactionId, Value}
 use rubato_formula::{EvalContext, ListSets, PartialAggregate, PartialGroups};
 use std::collections::BTreeMap;
 
+/// How often somebody is asked who is not reached. The coordinator repeats itself every 150 ms, and gives a silent node up after five
+/// seconds.
+const ASKED_MAX: u32 = 12;
+
 /// Pieces by step and the other node. `None` in place of tuples: the sender has failed.
 pub type Pieces = BTreeMap<(u32, NodeId), Option<Vec<Row>>>;
 
@@ -72,6 +76,8 @@ pub struct RelayWork {
     has_partner: bool,
     is_too_much: bool,
     has_failed: bool,
+    /// How often it has asked for what is missing since something came.
+    asked: u32,
 }
 
 impl RelayWork {
@@ -88,6 +94,7 @@ impl RelayWork {
             has_partner: false,
             is_too_much: false,
             has_failed: false,
+            asked: 0,
         }
     }
 
@@ -98,6 +105,7 @@ impl RelayWork {
 
     /// Takes what another node has passed on; one that came before is the same.
     pub fn on_piece(&mut self, step: u32, from: NodeId, tuples: Option<Vec<Row>>) {
+        self.asked = 0;
         if self.join.nodes.contains(&from) && (step as usize) < self.join.steps.len() {
             self.has_failed |= tuples.is_none();
             self.received.entry((step, from)).or_insert(tuples);
@@ -111,6 +119,12 @@ impl RelayWork {
         nodes
             .filter(|place| self.next > 0 && !self.received.contains_key(place))
             .collect()
+    }
+
+    /// It asks for what is missing; whether it has done so too often for those who were asked by way of another node to be reached.
+    pub(in super::super) fn has_asked_in_vain(&mut self) -> bool {
+        self.asked += 1;
+        self.asked > ASKED_MAX
     }
 
     /// What was passed on to a node, if it was.

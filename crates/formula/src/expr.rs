@@ -5,11 +5,14 @@
 //! formula, the joined tuple for a query.
 
 use crate::functions::Function;
+use rubato_base::codec::encode_value;
 use rubato_base::{ColumnType, DataType, Value};
 use std::sync::Arc;
 
 /// A typed scalar expression.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Two are equal if they give the same for every tuple, to the digit: where one is computed already it stands for the other.
+#[derive(Clone, Debug)]
 pub enum Expr {
     /// A constant.
     Literal(Value),
@@ -77,6 +80,88 @@ pub enum Expr {
         /// Whether the user wrote the cast.
         explicit: bool,
     },
+}
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        use Expr as E;
+        match (self, other) {
+            (E::Literal(own), E::Literal(other)) => is_same(own, other),
+            (E::Column(own), E::Column(other)) | (E::Parameter(own), E::Parameter(other)) => own == other,
+            (
+                E::Subquery { number, arguments },
+                E::Subquery {
+                    number: other,
+                    arguments: others,
+                },
+            ) => number == other && arguments == others,
+            (
+                E::Call { function, arguments },
+                E::Call {
+                    function: other,
+                    arguments: others,
+                },
+            ) => function == other && arguments == others,
+            (E::And(own), E::And(other)) | (E::Or(own), E::Or(other)) | (E::Coalesce(own), E::Coalesce(other)) => {
+                own == other
+            }
+            (E::Not(own), E::Not(other)) | (E::IsNull(own), E::IsNull(other)) => own == other,
+            (E::Compare(own, left, right), E::Compare(other, other_left, other_right)) => {
+                own == other && left == other_left && right == other_right
+            }
+            (E::IsDistinct(left, right), E::IsDistinct(other_left, other_right)) => {
+                left == other_left && right == other_right
+            }
+            (
+                E::Case { branches, otherwise },
+                E::Case {
+                    branches: others,
+                    otherwise: other,
+                },
+            ) => branches == others && otherwise == other,
+            (E::InList(own, list), E::InList(other, others)) => own == other && list == others,
+            (
+                E::CompareElements {
+                    operand,
+                    comparison,
+                    array,
+                    all,
+                },
+                E::CompareElements {
+                    operand: other_operand,
+                    comparison: other_comparison,
+                    array: other_array,
+                    all: other_all,
+                },
+            ) => (comparison, all) == (other_comparison, other_all) && operand == other_operand && array == other_array,
+            (
+                E::Cast {
+                    operand,
+                    from,
+                    to,
+                    explicit,
+                },
+                E::Cast {
+                    operand: other_operand,
+                    from: other_from,
+                    to: other_to,
+                    explicit: other_explicit,
+                },
+            ) => (from, to, explicit) == (other_from, other_to, other_explicit) && operand == other_operand,
+            _ => false,
+        }
+    }
+}
+
+/// Whether two values are of one type and the same to the digit. Values of several types, and such as 1 and 1.0, or a day and 24 hours,
+/// compare as equal.
+fn is_same(own: &Value, other: &Value) -> bool {
+    let encoded = |value| {
+        let mut bytes = Vec::new();
+        encode_value(value, &mut bytes);
+        bytes
+    };
+    own.data_type() == other.data_type() && own == other && encoded(own) == encoded(other)
 }
 
 /// Parameters from this number on are the answers of queries that refer to nothing around them, in the order of the statement's

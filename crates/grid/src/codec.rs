@@ -297,11 +297,16 @@ fn put_reply(out: &mut Vec<u8>, reply: &Reply) {
             put_u32(out, *number);
             let Notes {
                 writes,
-                moved,
+                moved_to,
                 behind,
                 through,
             } = *notes;
-            out.push(u8::from(writes) | u8::from(moved) << 1 | u8::from(behind) << 2 | u8::from(through) << 3);
+            out.push(
+                u8::from(writes) | u8::from(moved_to.is_some()) << 1 | u8::from(behind) << 2 | u8::from(through) << 3,
+            );
+            if let Some(at) = moved_to {
+                put_timestamp(out, at);
+            }
             put_answer(out, answer);
         }
         Reply::Prepared {
@@ -346,7 +351,7 @@ fn read_reply(tag: u8, reader: &mut ByteReader<'_>) -> Result<Reply> {
             let notes = match reader.u8()? {
                 bits @ 0..16 => Notes {
                     writes: bits & 1 != 0,
-                    moved: bits & 2 != 0,
+                    moved_to: (bits & 2 != 0).then(|| read_timestamp(reader)).transpose()?,
                     behind: bits & 4 != 0,
                     through: bits & 8 != 0,
                 },

@@ -198,7 +198,7 @@ impl Choices<'_> {
                 row: self.row(),
             },
             6 => Operation::Delete { table, key },
-            7 if self.truth() => Operation::Confirm,
+            7 if self.truth() => Operation::Confirm { at: self.timestamp() },
             7 => Operation::Settle,
             8 => Operation::Page {
                 table,

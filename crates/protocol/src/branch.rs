@@ -106,6 +106,24 @@ impl FormulaDatabase {
         }
     }
 
+    /// Where the transaction reads, if it cannot be placed at the tick at which it began ([`FormulaDatabase::reads_where_it_began`]).
+    pub fn moved_to(&self, transaction: TransactionId) -> Option<Timestamp> {
+        self.snapshot(transaction)
+            .filter(|_| !self.reads_where_it_began(transaction))
+    }
+
+    /// Checks that all that the transaction has read is the same at `at`, where its branches on other partitions have read, and marks it
+    /// there, so that it stays so: what was seen on all of them is one state (rule Q-7). The snapshot stays where it is, since versions
+    /// are kept for that one. Waits for prepared branches. `at` lies within a tick that was handed out.
+    pub fn confirm_at(&mut self, transaction: TransactionId, at: Timestamp) -> Outcome<()> {
+        let t = self.active(transaction)?;
+        if at > t.ts {
+            self.validate(transaction, at)?;
+            self.mark_at(transaction, at);
+        }
+        Ok(())
+    }
+
     /// Prepares a branch that follows nobody. Never waits. After [`Stop::Abort`] it must be rolled back.
     pub fn prepare(
         &mut self,

@@ -86,7 +86,7 @@ rules! {
     Q6 "Q-6" false "branch.rs"
         "A branch is prepared when it follows nobody any more, so that who is prepared never waits for who is not."
     Q7 "Q-7" false "queue.rs"
-        "What refuses a statement is told when those have committed whose formulas the transaction has read through."
+        "What refuses a statement is told when those have committed whose formulas the transaction has read through, and what it has seen on several partitions is so at one place."
     Q8 "Q-8" false "owners.rs"
         "A session's transaction that has to give way by Q-5 is rolled back without it, and every call of the session is told the reason until it has rolled back itself."
     Q9 "Q-9" false "grid/participant.rs"

@@ -124,8 +124,9 @@ pub trait GridDesk: Send + Sync {
     /// What has come of the session's transaction over several nodes since the last call.
     fn take_told(&self, session: SessionId) -> Vec<FarTold>;
 
-    /// The other nodes where the session's transaction over several has read through the formulas of others.
-    fn has_read_through_on(&self, session: SessionId) -> Vec<NodeId>;
+    /// Which other nodes have to confirm what the session's transaction over several was told, and at which place, as
+    /// [`rubato_protocol::grid::Coordinator::to_confirm`].
+    fn to_confirm(&self, session: SessionId, own: Timestamp, is_failing: bool) -> (Timestamp, Vec<NodeId>);
 
     /// Commits the session's transaction over several nodes, which owes no answer: how that ended is told.
     fn commit(&self, session: SessionId, log: &mut dyn CommitLog);

@@ -1,6 +1,6 @@
 //! What is asked of the rows of a node, and what it answers.
 
-use super::{damaged, put_bool, put_u32, read_bool};
+use super::{damaged, put_bool, put_timestamp, put_u32, read_bool, read_timestamp};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{ColumnSet, Error, Key, Result, Row, TableId};
 use rubato_formula::{Formula, PartialAggregate, RowBounds};
@@ -148,7 +148,10 @@ pub(super) fn put_operation(out: &mut Vec<u8>, operation: &Operation) {
             join.encode(out);
         }
         Operation::Settle => out.push(8),
-        Operation::Confirm => out.push(22),
+        Operation::Confirm { at } => {
+            out.push(22);
+            put_timestamp(out, *at);
+        }
         Operation::Undo { kept } => {
             out.push(9);
             put_u32(out, *kept);
@@ -213,7 +216,11 @@ fn read_single(tag: u8, reader: &mut ByteReader<'_>) -> Result<Operation> {
             });
         }
         8 => return Ok(Operation::Settle),
-        22 => return Ok(Operation::Confirm),
+        22 => {
+            return Ok(Operation::Confirm {
+                at: read_timestamp(reader)?,
+            });
+        }
         9 => return Ok(Operation::Undo { kept: reader.u32()? }),
         10 => return read_page_operation(reader),
         13..=16 => return read_definition(tag, reader),

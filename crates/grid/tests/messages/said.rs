@@ -48,7 +48,7 @@ impl Choices<'_> {
                 answer: self.answers(),
                 notes: Notes {
                     writes: self.truth(),
-                    moved: self.truth(),
+                    moved_to: self.truth().then(|| self.timestamp()),
                     behind: self.truth(),
                     through: self.truth(),
                 },

@@ -3,7 +3,7 @@
 use super::sessions::stage_is_silent;
 use super::shard_of;
 use super::state::GridState;
-use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, SqlState, TransactionId};
+use rubato_base::{Error, GlobalId, Lsn, NodeId, SessionId, SqlState, Timestamp, TransactionId};
 use rubato_protocol::grid::{ClientEvent, Ending, Operation, TickSource, Told};
 use rubato_protocol::{CommitLog, FormulaDatabase};
 use rubato_sql::catalog::Catalog;
@@ -204,10 +204,17 @@ impl GridState {
         self.far.tell(session, FarTold::Ended(ending, Lsn(0)));
     }
 
-    /// Where it has read through others, this node left out.
-    pub(super) fn has_read_through_on(&self, session: SessionId) -> Vec<NodeId> {
+    /// As [`rubato_protocol::grid::Coordinator::to_confirm`].
+    pub(super) fn to_confirm(
+        &self,
+        session: SessionId,
+        own_at: Timestamp,
+        is_failing: bool,
+    ) -> (Timestamp, Vec<NodeId>) {
         let own = self.far.by_session.get(&session);
-        own.map_or_else(Vec::new, |own| self.coordinator.has_read_through_on(own.global))
+        own.map_or((own_at, Vec::new()), |own| {
+            self.coordinator.to_confirm(own.global, own_at, is_failing)
+        })
     }
 
     /// Commits the session's transaction over several nodes.

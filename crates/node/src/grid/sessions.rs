@@ -360,8 +360,8 @@ impl GridDesk for GridShared {
         self.state.lock().far.take_told(session)
     }
 
-    fn has_read_through_on(&self, session: SessionId) -> Vec<NodeId> {
-        self.state.lock().has_read_through_on(session)
+    fn to_confirm(&self, session: SessionId, own: Timestamp, is_failing: bool) -> (Timestamp, Vec<NodeId>) {
+        self.state.lock().to_confirm(session, own, is_failing)
     }
 
     fn commit(&self, session: SessionId, log: &mut dyn CommitLog) {

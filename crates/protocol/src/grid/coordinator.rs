@@ -280,14 +280,20 @@ impl Coordinator {
         self.go_on(global, ticks, log);
     }
 
-    /// The nodes where the transaction has read through the formulas of others, but for that of its session: what it was told there may
-    /// never have been. Before an error is told for it each has to confirm it ([`Operation::Confirm`], rule Q-7).
-    pub fn has_read_through_on(&self, global: GlobalId) -> Vec<NodeId> {
+    /// What has to be confirmed before what the transaction was told is taken for true ([`Operation::Confirm`], rule Q-7): it may have read
+    /// at a later place on one partition than on another, and through formulas of others that are not committed. Gives the last place at
+    /// which it has read, `own` being that of its session's branch, and the nodes that have to say that it is so there. Where there is no
+    /// error to be told only those are asked that have read what others may change meanwhile.
+    pub fn to_confirm(&self, global: GlobalId, own: Timestamp, is_failing: bool) -> (Timestamp, Vec<NodeId>) {
         let members = self.runs.get(&global).map_or(&[][..], |run| &run.members);
-        let through = members
+        let others = members.iter().filter(|member| !member.is_adopted);
+        let at = others
+            .filter_map(|member| member.notes.moved_to)
+            .fold(own, Timestamp::max);
+        let asked = members
             .iter()
-            .filter(|member| member.notes.through && !member.is_adopted);
-        through.map(|member| member.node).collect()
+            .filter(|member| member.must_confirm((at, global.tick), is_failing));
+        (at, asked.map(|member| member.node).collect())
     }
 
     /// Rolls back. The client needs no answer; whoever is not reached asks later.
@@ -439,7 +445,7 @@ impl Coordinator {
                 sketch.number(u64::from(member.sent));
                 let notes = [
                     member.notes.writes,
-                    member.notes.moved,
+                    member.notes.moved_to.is_some(),
                     member.notes.behind,
                     member.check_above,
                 ];

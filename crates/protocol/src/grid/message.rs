@@ -126,8 +126,8 @@ pub enum Reply {
 pub struct Notes {
     /// It has placed changes.
     pub writes: bool,
-    /// Its snapshot has moved up from the begin tick, or it has read through the formulas of others: it cannot stand there.
-    pub moved: bool,
+    /// Its snapshot, if that has moved up from the begin tick, or if it has read through the formulas of others: it cannot stand there.
+    pub moved_to: Option<Timestamp>,
     /// It stands behind somebody, or waits for readers, and has to settle before it can be prepared.
     pub behind: bool,
     /// It has read through the formulas of others, and has to confirm that before an error is told.
@@ -287,9 +287,12 @@ pub enum Operation {
     },
     /// Wait until the branch follows nobody: [`Answer::Settled`].
     Settle,
-    /// Wait until those have ended whose formulas the branch has read through, and look whether it was so: [`Answer::Settled`]. If
-    /// not, the branch is given up (rule Q-7).
-    Confirm,
+    /// Wait until those have ended whose formulas the branch has read through, and look whether it was so, and whether all that it has
+    /// read is so at a later place too: [`Answer::Settled`]. If not, the branch is given up (rule Q-7).
+    Confirm {
+        /// Where the transaction has read on other partitions.
+        at: Timestamp,
+    },
     /// Take back what the operations from number `kept` on have changed: [`Answer::Undone`]. What they did to definitions stays until
     /// the branch ends.
     Undo {
@@ -449,8 +452,9 @@ impl Reply {
                 sketch.number(1);
                 sketch.number(u64::from(*number));
                 answer.sketch(sketch);
-                let notes = [notes.writes, notes.moved, notes.behind, notes.through];
-                notes.iter().for_each(|note| sketch.number(u64::from(*note)));
+                let noted = [notes.writes, notes.behind, notes.through];
+                noted.iter().for_each(|note| sketch.number(u64::from(*note)));
+                sketch.number(notes.moved_to.map_or(0, |at| at.0));
             }
             Reply::Prepared {
                 floor,

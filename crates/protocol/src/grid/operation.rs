@@ -28,7 +28,7 @@ impl Operation {
             Operation::Close { tables } => tables.first().copied(),
             Operation::Several { operations } => operations.first()?.table(),
             Operation::Relay { join } => Some(join.steps.first()?.table),
-            Operation::Settle | Operation::Confirm | Operation::Undo { .. } => None,
+            Operation::Settle | Operation::Confirm { .. } | Operation::Undo { .. } => None,
             Operation::Create { .. } | Operation::Attach { .. } => None,
         }
     }
@@ -41,6 +41,20 @@ impl Operation {
                 (1..=SEVERAL_MAX).contains(&operations.len()) && operations.iter().all(Operation::may_be_one_of_several)
             }
             _ => true,
+        }
+    }
+
+    /// Whether it reads what others may change as soon as it has been answered.
+    pub(super) fn only_reads(&self) -> bool {
+        match self {
+            Operation::Several { operations } => operations.iter().any(Operation::only_reads),
+            Operation::Read { .. }
+            | Operation::Scan { .. }
+            | Operation::Page { .. }
+            | Operation::Entries { .. }
+            | Operation::Aggregate { .. }
+            | Operation::Relay { .. } => true,
+            _ => false,
         }
     }
 
@@ -92,7 +106,7 @@ impl Operation {
             Operation::Several { .. }
             | Operation::Relay { .. }
             | Operation::Settle
-            | Operation::Confirm
+            | Operation::Confirm { .. }
             | Operation::Undo { .. }
             | Operation::Close { .. }
             | Operation::Create { .. }
@@ -245,8 +259,9 @@ impl Operation {
                 database.settle(transaction)?;
                 Answer::Settled
             }
-            Operation::Confirm => {
+            Operation::Confirm { at } => {
                 database.settle_read_through(transaction)?;
+                database.confirm_at(transaction, *at)?;
                 Answer::Settled
             }
             Operation::Close { tables } => {

@@ -590,7 +590,7 @@ impl Participant {
         };
         let notes = Notes {
             writes: database.changes_anything(transaction),
-            moved: !database.reads_where_it_began(transaction),
+            moved_to: database.moved_to(transaction),
             behind: database.follows_anybody(transaction).unwrap_or(true),
             through: database.has_read_through(transaction),
         };

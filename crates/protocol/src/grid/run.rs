@@ -42,6 +42,10 @@ pub(super) struct Member {
     /// Operations sent.
     pub(super) sent: u32,
     pub(super) notes: Notes,
+    /// It was asked for what others may change meanwhile.
+    pub(super) only_reads: bool,
+    /// It was asked to confirm what it had read so far, after so many operations, at this place.
+    confirmed: Option<(u32, Timestamp)>,
     /// Its branch was a session's, which goes on with it: what was noted is not all.
     pub(super) is_adopted: bool,
     pub(super) check_above: bool,
@@ -66,6 +70,8 @@ impl Member {
             node,
             sent: 0,
             notes: Notes::default(),
+            only_reads: false,
+            confirmed: None,
             is_adopted: false,
             check_above: true,
             floor: None,
@@ -78,10 +84,26 @@ impl Member {
         }
     }
 
+    /// Whether it has to say that what was seen of it is so at a place, for a transaction that began at `tick`, before an error is told
+    /// (`is_failing`) or rows are.
+    pub(super) fn must_confirm(&self, (at, tick): (Timestamp, Timestamp), is_failing: bool) -> bool {
+        let is_below = self.notes.moved_to.unwrap_or(tick) < at;
+        let is_open = match is_failing {
+            true => self.notes.through || is_below,
+            // What stands on a row nobody changes, and what was read through others is shown at once.
+            false => self.only_reads && is_below,
+        };
+        is_open && !self.is_adopted && self.confirmed != Some((self.sent, at))
+    }
+
     /// The next operation, numbered. What was asked before is answered.
     pub(super) fn operate(&mut self, read_only: bool, operation: Operation) {
         let number = self.sent;
         self.sent += operation.count();
+        self.only_reads |= operation.only_reads();
+        if let Operation::Confirm { at } = operation {
+            self.confirmed = Some((self.sent, at));
+        }
         self.asked = Some(Request::Operate {
             number,
             read_only,
@@ -254,7 +276,8 @@ impl Run {
     /// no floor is above, and that is above `given`, the last one that it gave. Rule T-4: so nobody else has this place. Nothing: it
     /// needs a fresh tick, since there is no such step, or a branch that has no floor has read above where it began.
     pub(super) fn place(&self, global: GlobalId, given: Timestamp) -> Option<Timestamp> {
-        let at_tick = |member: &Member| !member.notes.moved && member.floor.is_none_or(|floor| floor == global.tick);
+        let at_tick =
+            |member: &Member| member.notes.moved_to.is_none() && member.floor.is_none_or(|floor| floor == global.tick);
         if self.members.iter().all(at_tick) || !is_kept(Rule::P3) {
             return Some(global.tick);
         }
@@ -262,7 +285,7 @@ impl Run {
         if !is_kept(Rule::T4) {
             return Some(floor);
         }
-        let is_known = |member: &Member| member.floor.is_some() || !member.notes.moved;
+        let is_known = |member: &Member| member.floor.is_some() || member.notes.moved_to.is_none();
         let knows_all = self.members.iter().all(is_known);
         if let Some(proposed) = self.proposed.filter(|proposed| knows_all && *proposed >= floor) {
             return Some(proposed);

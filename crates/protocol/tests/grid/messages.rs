@@ -361,7 +361,7 @@ fn who_has_read_through_and_writes_nothing_is_placed_above_as_well() {
     site.ask(first, Request::Decide(Some(tick(9))));
     let settled = site.ask(second, operate(1, Operation::Settle));
     assert!(
-        notes(&settled).moved,
+        notes(&settled).moved_to.is_some(),
         "its place is above {}, not where it began",
         tick(9)
     );

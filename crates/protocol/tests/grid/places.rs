@@ -122,12 +122,15 @@ fn a_coordinator_gives_no_place_twice() {
 fn who_has_only_read_above_the_begin_tick_is_given_a_fresh_tick() {
     let mut deciding = Deciding::with(false);
     deciding.begin(tick(5));
-    let noted = |writes, moved| Notes {
+    let noted = |writes, moved_to| Notes {
         writes,
-        moved,
+        moved_to,
         ..Notes::default()
     };
-    deciding.does([(HERE, noted(true, false)), (NodeId(2), noted(false, true))]);
+    deciding.does([
+        (HERE, noted(true, None)),
+        (NodeId(2), noted(false, Some(tick(5).next()))),
+    ]);
     let (floor, check_above) = (tick(5).next(), false);
     deciding.hear(HERE, prepared(floor, check_above));
     deciding.hear(NodeId(2), Reply::Holds { place: tick(5) });
@@ -402,13 +405,14 @@ fn insert_behind(takes_back: bool, then: Operation) -> (Notes, Vec<Reply>, Vec<R
 fn who_has_read_through_others_is_not_placed_where_it_began() {
     for takes_back in [false, true] {
         let (notes, waits, later) = insert_behind(takes_back, Operation::Settle);
-        assert!(notes.through && notes.behind && notes.moved);
+        assert!(notes.through && notes.behind && notes.moved_to.is_some());
         assert_eq!(
             waits,
             [Reply::Waits, Reply::Awaited],
             "it waits for whom it has read through"
         );
-        let is_settled = |reply: &&Reply| matches!(reply, Reply::Answer { notes, .. } if notes.moved && !notes.behind);
+        let is_settled =
+            |reply: &&Reply| matches!(reply, Reply::Answer { notes, .. } if notes.moved_to.is_some() && !notes.behind);
         assert_eq!(later.iter().filter(is_settled).count(), 1, "{takes_back}: {later:?}");
     }
 }
@@ -417,7 +421,7 @@ fn who_has_read_through_others_is_not_placed_where_it_began() {
 #[test]
 fn what_was_read_through_is_confirmed_when_it_has_committed_and_was_so() {
     for takes_back in [false, true] {
-        let (_, waits, later) = insert_behind(takes_back, Operation::Confirm);
+        let (_, waits, later) = insert_behind(takes_back, Operation::Confirm { at: tick(2) });
         assert_eq!(waits, [Reply::Waits, Reply::Awaited]);
         let confirmed = |reply: &Reply| {
             let answer = Answer::Settled;

@@ -155,6 +155,7 @@ pub(crate) fn take_place(
         ));
     }
     let lookout = wishes.join.clone().filter(|_| own.is_some());
+    let is_known = own.is_some();
     let (node, members) = match (known.and_then(|known| known.place), &wishes.join) {
         (Some(place), _) => place,
         (None, Some(_)) if folder.join("log").exists() => {
@@ -181,7 +182,11 @@ pub(crate) fn take_place(
         lives,
         logs,
     };
-    write_members(&place, &place.members)?;
+    match write_members(&place, &place.members) {
+        // What has come to it meanwhile, how far others' logs reach, is in the file beside as well: a full disk keeps no node from being started.
+        Err(why) if is_known => tracing::warn!(why, "the node starts with what the file says"),
+        written => written?,
+    }
     Ok(Some(place))
 }
 
@@ -415,13 +420,23 @@ mod tests {
 
     /// A full disk does not keep a node from being started.
     #[test]
-    fn a_place_that_is_as_it_was_is_not_written() {
+    fn a_place_that_cannot_be_written_keeps_no_node_from_being_started_that_has_one() {
         let folder = tempfile::tempdir().unwrap();
-        place_of(folder.path(), wishes()).unwrap();
         let beside = folder.path().join("grid.toml.new");
         // (Nothing can be written there.)
         fs::create_dir(&beside).unwrap();
+        assert!(place_of(folder.path(), wishes()).is_err());
+        fs::remove_dir(&beside).unwrap();
+        let place = place_of(folder.path(), wishes()).unwrap().unwrap();
+        fs::create_dir(&beside).unwrap();
         place_of(folder.path(), wishes()).unwrap();
+        // Others' logs have grown since, which is known from the file beside.
+        let seen = BTreeMap::from([(place.node, 700)]);
+        logs_seen::LogsSeen::default()
+            .write(folder.path(), place.members.grid, &seen)
+            .unwrap();
+        let again = place_of(folder.path(), wishes()).unwrap().unwrap();
+        assert_eq!(again.logs.get(&place.node), Some(&700));
         let moved = GridWishes {
             address: Some("elsewhere:1".to_owned()),
             ..wishes()

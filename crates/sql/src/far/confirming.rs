@@ -1,8 +1,9 @@
-//! What other nodes confirm before an error is told: that it was drawn from nothing that another transaction has taken back (rule Q-7).
+//! What other nodes confirm before an error or rows are told: that it was drawn from nothing that another transaction has taken back, and
+//! from one state of all nodes (rule Q-7).
 
 use super::conversation::FarRows;
 use super::line::Purpose;
-use rubato_base::{NodeId, TableId};
+use rubato_base::{NodeId, TableId, Timestamp};
 use rubato_protocol::Outcome;
 use rubato_protocol::grid::Operation;
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 /// Who was asked.
 #[derive(Debug, Default)]
 pub(super) struct Confirming {
-    /// Of the error that is to be told, or was last.
+    /// Of what is to be told, or was last.
     round: u32,
     asked: BTreeSet<NodeId>,
     owing: BTreeSet<NodeId>,
@@ -36,16 +37,16 @@ impl Confirming {
 }
 
 impl FarRows {
-    /// Has these nodes confirm what the transaction has read through others there.
+    /// Has these nodes confirm what the transaction has read there, at a place.
     ///
     /// Errors: [`rubato_protocol::Stop::Wait`] until all have; [`rubato_protocol::Stop::Abort`] if it was not so.
-    pub fn confirm(&mut self, nodes: &[NodeId]) -> Outcome<()> {
+    pub fn confirm(&mut self, nodes: &[NodeId], at: Timestamp) -> Outcome<()> {
         self.check()?;
         for node in nodes {
             if self.confirming.asked.insert(*node) {
                 self.confirming.owing.insert(*node);
                 let purpose = Purpose::Confirmed(self.confirming.round);
-                self.give(*node, purpose, Operation::Confirm);
+                self.give(*node, purpose, Operation::Confirm { at });
             }
         }
         if !self.confirming.owing.is_empty() {

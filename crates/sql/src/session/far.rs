@@ -1,10 +1,11 @@
 //! The part of a session's transaction that is on other nodes: what it asks them, what it hears, and how all of it commits.
 
-use super::Session;
 use super::block::OpenTransaction;
+use super::{Block, Session};
 use crate::far::{FarRows, Mark, Rows, stop_of};
 use crate::grid::FarTold;
 use crate::partition::Partition;
+use crate::statement::Statement;
 use rubato_base::{Error, Lsn, SqlState, TableId, TransactionId};
 use rubato_protocol::grid::Ending;
 use rubato_protocol::{Outcome, Stop, Wait, WaitReason};
@@ -127,20 +128,39 @@ impl Session {
             return Ok(());
         };
         partition.database.settle_read_through(id)?;
+        self.confirm_on_all_nodes(true, partition)
+    }
+
+    /// Before rows, or how many there were, are told in a block: what the transaction has seen on several nodes was so at one place (rule
+    /// On one it sees nothing else.
+    ///
+    /// Errors: as [`Session::confirm_read_through`].
+    pub(super) fn confirm_what_is_shown(&mut self, partition: &mut Partition) -> Outcome<()> {
+        let current = self.current.as_ref();
+        let shows_rows = current.is_some_and(|current| matches!(current.statement, Statement::Planned(_)));
+        match self.block == Block::Explicit && shows_rows {
+            true => self.confirm_on_all_nodes(false, partition),
+            false => Ok(()),
+        }
+    }
+
+    fn confirm_on_all_nodes(&mut self, is_failing: bool, partition: &mut Partition) -> Outcome<()> {
         if !self.is_over_several_nodes() {
             return Ok(());
         }
         self.hear_others(partition);
-        let nodes = partition.grid.as_ref().map(|desk| desk.has_read_through_on(self.id));
-        let far = self.transaction.as_mut().and_then(|open| open.far.as_mut());
-        let confirmed = match (far, nodes) {
-            (Some(far), Some(nodes)) => far.confirm(&nodes),
-            _ => Ok(()),
+        let (Some(open), Some(desk)) = (&mut self.transaction, &partition.grid) else {
+            return Ok(());
         };
-        if matches!(confirmed, Err(Stop::Wait(_))) {
+        // Nothing where it has ended, which is told below.
+        let own = partition.database.snapshot(open.id).unwrap_or_default();
+        let (at, nodes) = desk.to_confirm(self.id, own, is_failing);
+        let (id, asked) = (open.id, open.far.as_mut().map(|far| far.confirm(&nodes, at)));
+        if matches!(asked, Some(Err(Stop::Wait(_)))) {
             self.ask_others(partition);
         }
-        confirmed
+        asked.transpose()?;
+        partition.database.confirm_at(id, at)
     }
 
     /// Whether the transaction is on several nodes.

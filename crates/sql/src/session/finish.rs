@@ -7,6 +7,7 @@ use crate::partition::Partition;
 use crate::plan::PlanBody;
 use crate::statement::Statement;
 use rubato_base::{Error, SqlState};
+use rubato_protocol::Stop;
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -26,6 +27,12 @@ impl Session {
         } else if current.origin == Origin::Replay {
             return self.next_of_replay(partition, responder);
         } else {
+            match self.confirm_what_is_shown(partition) {
+                Ok(()) => {}
+                Err(Stop::Wait(wait)) => return self.park(&wait),
+                Err(Stop::Abort(error)) => return self.run_again(error, partition, responder),
+                Err(Stop::Fail(error)) => return self.fail(error, partition, responder),
+            }
             match self.block == Block::Explicit && self.replay.is_kept_and_empty() && self.depends_on_no_row() {
                 true => self.begin_later(partition),
                 false => self.keep_for_replay(responder),

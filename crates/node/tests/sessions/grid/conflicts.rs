@@ -207,3 +207,56 @@ fn an_error_is_told_when_other_nodes_confirm_what_it_was_drawn_from() {
         assert!(is_so || has("E 40001") || has("D 0"), "{end}: {said:?}");
     }
 }
+
+/// Two rows, and the second one as another transaction has changed it meanwhile: what is told of both was so at one place, or is not told.
+/// Gives what is told.
+fn told_of_two(rows: (u32, u32), other: u32, told_how: &str, sites: &mut [Site; 2]) -> Vec<String> {
+    let (first, second) = rows;
+    let read = ask_at(0, sites, &format!("BEGIN; SELECT v FROM accounts WHERE id = {first}"));
+    assert_eq!(read[1..4], ["T 1", "D 100", "C SELECT 1"], "{rows:?}");
+    ask_at(
+        1,
+        sites,
+        &format!("BEGIN; UPDATE accounts SET v = v - 10 WHERE id = {second}"),
+    );
+    ask_at(1, sites, &format!("UPDATE accounts SET v = v + 10 WHERE id = {other}"));
+    let ended = ask_at(1, sites, "COMMIT");
+    assert_eq!(ended, ["C COMMIT", "Z I"]);
+    let told = ask_at(0, sites, &told_how.replace('?', &second.to_string()));
+    ask_at(0, sites, "ROLLBACK");
+    ask_at(
+        0,
+        sites,
+        &format!("UPDATE accounts SET v = 100 WHERE id IN ({first}, {second}, {other})"),
+    );
+    told
+}
+
+/// Rule Q-7: the second row is read where it is newest, the first one was read before on another node. Half of a transfer was shown, and
+/// errors that were drawn from it, though it could not have been committed.
+#[test]
+fn what_a_block_is_told_of_several_nodes_was_so_at_one_place() {
+    let mut sites = spread();
+    let ways = [
+        ("SELECT v FROM accounts WHERE id = ? FOR UPDATE", "D 90"),
+        (
+            "UPDATE accounts SET v = v + 1 WHERE id = ? AND v > 0 RETURNING v",
+            "D 91",
+        ),
+        ("UPDATE accounts SET v = 1 / (v - 90) WHERE id = ?", "E 22012"),
+        (
+            "SELECT 1 / (v - 90) FROM (SELECT v FROM accounts WHERE id = ? FOR UPDATE) a",
+            "E 22012",
+        ),
+    ];
+    for (told_how, as_it_is) in ways {
+        for rows in [(1, 2), (2, 1), (1, 3), (3, 1), (2, 4), (4, 5), (5, 4)] {
+            let halves = told_of_two(rows, rows.0, told_how, &mut sites);
+            let is_refused = halves.iter().any(|line| line.starts_with("E 40001"));
+            assert!(is_refused, "{told_how}, {rows:?}: {halves:?}");
+            let whole = told_of_two(rows, 9, told_how, &mut sites);
+            let is_told = whole.iter().any(|line| line.starts_with(as_it_is));
+            assert!(is_told, "{told_how}, {rows:?}: {whole:?}");
+        }
+    }
+}

@@ -26,9 +26,9 @@ pub(crate) fn keep(folder: &Path) {
     }
 }
 
-/// Gives it up, if it is there.
-pub(crate) fn give_up(folder: &Path) {
-    let _ = std::fs::remove_file(folder.join(RESERVE_NAME));
+/// Gives it up; false if it was not there.
+pub(crate) fn give_up(folder: &Path) -> bool {
+    std::fs::remove_file(folder.join(RESERVE_NAME)).is_ok()
 }
 
 #[cfg(test)]

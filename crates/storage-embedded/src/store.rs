@@ -84,7 +84,12 @@ impl EmbeddedStore {
         let path = path.into();
         std::fs::create_dir_all(&path).map_err(|error| Error::from_io(&path.display().to_string(), &error))?;
         layout::check(&path)?;
-        let engine = Engine::open(&path, cache_bytes).map_err(|error| layout::named(&path, sorted(&path, &error)))?;
+        let open = || Engine::open(&path, cache_bytes).map_err(|error| layout::named(&path, sorted(&path, &error)));
+        let engine = match open() {
+            // Whoever is to make room, by TRUNCATE or DELETE, has to be served first.
+            Err(Error::NoSpace { .. }) if reserve::give_up(&path) => open()?,
+            opened => opened?,
+        };
         let store = EmbeddedStore {
             path,
             cache_bytes,

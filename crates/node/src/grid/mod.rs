@@ -198,7 +198,8 @@ impl GridNode {
             *keeper = keeping.node;
         }
         partition.sequences.are_elsewhere = settings.keeper.is_some_and(|keeper| keeper != settings.id);
-        if partition.sequences.are_elsewhere || keeping.is_some() {
+        // Also where there are no other nodes yet, or rows of all tables are here: what is here by then need not be all that was numbered.
+        if settings.keeper.is_some() {
             partition.row_numbers.number_for(settings.id, standing.life);
         }
         partition.sequences.outcomes.give_for(settings.id);

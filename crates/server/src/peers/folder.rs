@@ -14,6 +14,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "grid.toml";
+const COMMENT: &str = "# The grid that this node belongs to. Written by rubato.\n";
+/// Before the checksum of what stands below.
+const CHECKSUM: &str = "checksum = \"";
 
 /// What the command line says of a grid.
 #[derive(Debug, Default)]
@@ -33,6 +36,8 @@ pub(crate) struct GridWishes {
 pub(crate) struct Place {
     pub(super) folder: PathBuf,
     applicant: Applicant,
+    /// It has joined, and has no data yet: nobody has been given its word.
+    is_fresh: bool,
     /// Its number.
     pub(crate) node: NodeId,
     /// Who belongs to the grid, as far as it knows.
@@ -55,7 +60,12 @@ pub(crate) struct Place {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// Of all that stands below it. A file without one was changed by hand, or written by an earlier version.
+    #[serde(rename = "checksum")]
+    _checksum: Option<String>,
     applicant: String,
+    #[serde(default)]
+    fresh: bool,
     node: Option<u32>,
     grid: Option<String>,
     version: Option<u64>,
@@ -84,6 +94,12 @@ pub(crate) fn take_place(
     is_stopped: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Place>, String> {
     let known = read(folder)?;
+    if known.is_none() && logs_seen::is_there(folder) {
+        return Err(format!(
+            "the folder {} is that of a node of a grid, and its file {FILE} is gone, which says of which: put it back",
+            folder.display()
+        ));
+    }
     let wants = wishes.listen.is_some() || wishes.join.is_some();
     if known.is_none() && !wants {
         return Ok(None);
@@ -147,7 +163,10 @@ pub(crate) fn take_place(
         Some(known) => known.applicant,
         None => begin(folder)?,
     };
-    if own.is_some_and(|(_, members)| members.members.len() > 1) && !folder.join("log").exists() {
+    let is_fresh = known
+        .as_ref()
+        .map_or(wishes.join.is_some(), |known| known.is_fresh || known.place.is_none());
+    if own.is_some_and(|(_, members)| members.members.len() > 1) && !is_fresh && !folder.join("log").exists() {
         return Err(format!(
             "the folder {} is that of a node of a grid, and its data is gone: it would give its word a second time. \
              Empty the folder, and join the grid as a new node at another address",
@@ -173,6 +192,7 @@ pub(crate) fn take_place(
     let place = Place {
         folder: folder.to_owned(),
         applicant,
+        is_fresh,
         node,
         members,
         secret,
@@ -199,6 +219,18 @@ fn begin(folder: &Path) -> Result<Applicant, String> {
     Ok(applicant)
 }
 
+impl Place {
+    /// The node has data from now on: without it the folder is that of no node any more.
+    ///
+    /// Errors: a sentence, if that cannot be written down.
+    pub(crate) fn has_data(&mut self) -> Result<(), String> {
+        match std::mem::take(&mut self.is_fresh) {
+            true => write_members(self, &self.members),
+            false => Ok(()),
+        }
+    }
+}
+
 fn resolve(listen: &str) -> Result<SocketAddr, String> {
     let wrong = |why: &str| format!("cannot listen at {listen} for other nodes: {why}");
     let mut found = listen.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?;
@@ -216,6 +248,7 @@ fn random() -> Result<[u8; 16], String> {
 struct Known {
     /// What it applied as.
     applicant: Applicant,
+    is_fresh: bool,
     /// Its number, with the list.
     place: Option<(NodeId, Members)>,
     lives: BTreeMap<NodeId, u64>,
@@ -249,12 +282,33 @@ fn read(folder: &Path) -> Result<Option<Known>, String> {
     }
 }
 
+/// Whether what stands below the checksum is what was written, if there is one.
+fn check(text: &str) -> Result<(), String> {
+    let Some((_, checked)) = text.split_once(CHECKSUM) else {
+        return Ok(());
+    };
+    let (checksum, below) = checked.split_once("\"\n").unwrap_or((checked, ""));
+    match checksum == checksum_of(below) {
+        true => Ok(()),
+        false => Err(
+            "it is not what was written there. If it was changed by hand, take its line with the checksum away, too"
+                .to_owned(),
+        ),
+    }
+}
+
+fn checksum_of(text: &str) -> String {
+    format!("{:08x}", crc32c::crc32c(text.as_bytes()))
+}
+
 fn parse(text: &str) -> Result<Known, String> {
+    check(text)?;
     let file: File = toml::from_str(text).map_err(|wrong| wrong.to_string())?;
-    let applicant = sixteen(&file.applicant)?;
+    let (applicant, is_fresh) = (sixteen(&file.applicant)?, file.fresh);
     let (Some(node), Some(grid), Some(version)) = (file.node, &file.grid, file.version) else {
         return Ok(Known {
             applicant,
+            is_fresh,
             place: None,
             lives: BTreeMap::new(),
             logs: BTreeMap::new(),
@@ -279,6 +333,7 @@ fn parse(text: &str) -> Result<Known, String> {
     let members = Members::of_entries(GridId(sixteen(grid)?), version, entries);
     Ok(Known {
         applicant,
+        is_fresh,
         place: Some((NodeId(node), members)),
         lives,
         logs,
@@ -298,12 +353,15 @@ pub(super) fn write_outdated(place: &Place, why: &str) -> Result<(), String> {
 
 fn write_place(place: &Place, members: &Members, outdated: Option<&str>) -> Result<(), String> {
     let mut text = format!(
-        "# The grid that this node belongs to. Written by rubato.\ngrid = \"{}\"\nnode = {}\napplicant = \"{}\"\nversion = {}\n",
+        "grid = \"{}\"\nnode = {}\napplicant = \"{}\"\nversion = {}\n",
         members.grid,
         place.node.0,
         hexadecimal(&place.applicant),
         members.version
     );
+    if place.is_fresh {
+        text.push_str("fresh = true\n");
+    }
     if let Some(why) = outdated {
         let _ = writeln!(text, "outdated = {why:?}");
     }
@@ -328,6 +386,7 @@ fn write_place(place: &Place, members: &Members, outdated: Option<&str>) -> Resu
 
 /// Replaces the file as a whole: whoever reads it finds the old one or the new one.
 fn write(folder: &Path, text: &str) -> Result<(), String> {
+    let text = format!("{COMMENT}{CHECKSUM}{}\"\n{text}", checksum_of(text));
     let (path, beside) = (folder.join(FILE), folder.join("grid.toml.new"));
     // A full disk does not keep a node from being started whose place is as it was.
     if fs::read_to_string(&path).is_ok_and(|known| known == text) {
@@ -396,6 +455,69 @@ mod tests {
         write_members(&moved, &members).unwrap();
         let again = read(folder.path()).unwrap().unwrap();
         assert_eq!(again.place, Some((Members::FIRST, members)));
+    }
+
+    /// A node that was killed between its place and its data could not be started again, and could not be removed from the grid either.
+    #[test]
+    fn a_node_that_has_a_place_and_no_data_yet_is_started_again_and_one_that_has_lost_it_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut place = place_of(folder.path(), wishes()).unwrap().unwrap();
+        let other = Member {
+            address: "127.0.0.1:7002".to_owned(),
+            applicant: [7; 16],
+        };
+        place.members.members.insert(NodeId(1), other);
+        place.is_fresh = true;
+        write_members(&place, &place.members).unwrap();
+        let mut again = place_of(folder.path(), wishes()).unwrap().unwrap();
+        assert!(again.is_fresh);
+        again.has_data().unwrap();
+        let refused = place_of(folder.path(), wishes()).unwrap_err();
+        assert!(refused.contains("its data is gone"), "{refused}");
+        fs::create_dir(folder.path().join("log")).unwrap();
+        assert!(!place_of(folder.path(), wishes()).unwrap().unwrap().is_fresh);
+    }
+
+    #[test]
+    fn a_file_that_is_not_as_it_was_written_is_refused_and_so_is_a_folder_without_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut place = place_of(folder.path(), wishes()).unwrap().unwrap();
+        let other = Member {
+            address: "127.0.0.1:7002".to_owned(),
+            applicant: [7; 16],
+        };
+        place.members.members.insert(NodeId(1), other);
+        place.lives.insert(NodeId(1), 5 << 40 | 3);
+        write_members(&place, &place.members).unwrap();
+        fs::create_dir(folder.path().join("log")).unwrap();
+        let (path, whole) = (folder.path().join(FILE), fs::read(folder.path().join(FILE)).unwrap());
+        let refuses = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let told = place_of(folder.path(), wishes()).err();
+            told.is_some_and(|why| why.contains("is damaged") || why.contains("cannot read"))
+        };
+        // (What the comment says does not count, nor whether there is one.)
+        for at in COMMENT.len()..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1;
+            assert!(refuses(&flipped), "{at}");
+            assert!(refuses(&whole[..at]), "up to {at}");
+        }
+        // Whoever changes it by hand takes the checksum away.
+        let text = String::from_utf8(whole.clone()).unwrap();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(CHECKSUM)).collect();
+        fs::write(&path, lines.join("\n").replace("127.0.0.1:7002", "elsewhere:7002")).unwrap();
+        let changed = place_of(folder.path(), wishes()).unwrap().unwrap();
+        assert_eq!(changed.members.members[&NodeId(1)].address, "elsewhere:7002");
+        fs::remove_file(&path).unwrap();
+        let seen = BTreeMap::from([(place.node, 700)]);
+        logs_seen::LogsSeen::default()
+            .write(folder.path(), place.members.grid, &seen)
+            .unwrap();
+        for wishes in [wishes(), GridWishes::default()] {
+            let refused = place_of(folder.path(), wishes).unwrap_err();
+            assert!(refused.contains("is gone"), "{refused}");
+        }
     }
 
     #[test]

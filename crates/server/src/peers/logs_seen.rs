@@ -54,6 +54,11 @@ pub(super) fn read(folder: &Path, grid: GridId) -> BTreeMap<NodeId, u64> {
     logs_of(grid, &text).unwrap_or_default()
 }
 
+/// Whether an earlier life has written anything down.
+pub(super) fn is_there(folder: &Path) -> bool {
+    folder.join(FILE).exists()
+}
+
 fn text_of(grid: GridId, logs: &BTreeMap<NodeId, u64>) -> String {
     let mut text = format!("{grid}\n");
     for (node, log) in logs {

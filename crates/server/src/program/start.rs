@@ -56,7 +56,7 @@ impl<E: Engine> Running<E> {
         let mut server_settings = server_settings(arguments)?;
         let security = security(arguments)?;
         let mut engine_settings = engine_settings(arguments, server_settings.workers);
-        let place = take_place(&engine_settings.data, grid_wishes(arguments)?, is_stopped)?;
+        let mut place = take_place(&engine_settings.data, grid_wishes(arguments)?, is_stopped)?;
         engine_settings.grid = place.as_ref().map(grid_settings);
         if let Some(place) = &place {
             server_settings.sessions_behind = u64::from(place.node.0) << BACKEND_BITS;
@@ -68,6 +68,9 @@ impl<E: Engine> Running<E> {
             keep_pages_small();
         }
         let engine = E::open(&engine_settings).map_err(|error| explain(&error))?;
+        if let Some(place) = &mut place {
+            place.has_data()?;
+        }
         let peers = match (engine.grid(), place) {
             (Some(node), Some(place)) => Some(Peers::listen(node, place)?),
             _ => None,

@@ -4,6 +4,7 @@ mod cut;
 mod doubt;
 mod handing;
 mod renamed;
+mod unkeyed;
 
 use super::*;
 use crate::world::pass;

@@ -338,8 +338,10 @@ fn row_cost(row: &DirtyRow) -> usize {
     size_of::<DirtyRow>() + row.key.heap_bytes() + row.row.as_ref().map_or(0, |row| row.as_bytes().len())
 }
 
-/// Rows of a database that recovers within its memory: what it cannot hold goes to the store at once.
-pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_bytes: usize) -> Result<()> {
+/// Rows of a database that recovers within its memory: what it cannot hold goes to the store at once. False if the disk is full: they stay
+/// in memory, as they were before the crash, so that somebody can make room.
+pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_bytes: usize) -> Result<bool> {
+    let mut has_room = true;
     database.begin_checkpoint();
     while database.has_more_to_flush() {
         let (mut rows, mut bytes) = (Vec::new(), 0);
@@ -348,11 +350,17 @@ pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_by
             bytes += taken.iter().map(row_cost).sum::<usize>();
             rows.extend(taken);
         }
-        store_rows(&rows, store)?;
-        database.flushed(&rows);
+        match if has_room { store_rows(&rows, store) } else { Ok(()) } {
+            Ok(()) if has_room => database.flushed(&rows),
+            Err(error) if error.code() != SqlState::DISK_FULL => return Err(error),
+            _ => {
+                has_room = false;
+                database.not_flushed(&rows);
+            }
+        }
     }
     while !database.evict(target_bytes) && !database.nothing_may_leave() {}
-    Ok(())
+    Ok(has_room)
 }
 
 #[cfg(test)]

@@ -324,7 +324,9 @@ impl Shared {
     /// Keeps up to date whether what writes may be begun: not while the log cannot grow, nor while memory is full and no
     /// checkpoint can empty it.
     pub(crate) fn keep_admission(&self, partition: &mut Partition) {
-        let shortage = self.forcer.shortage().map(|error| write_refusal(&error)).or_else(|| {
+        let log_is_full = self.forcer.shortage().map(|error| write_refusal(&error));
+        partition.log_is_full = log_is_full.is_some();
+        let shortage = log_is_full.or_else(|| {
             let crowded = self.crowded.load(Ordering::Acquire);
             crowded.then(|| self.checkpoint_failure.lock().clone()).flatten()
         });

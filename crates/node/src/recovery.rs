@@ -132,6 +132,7 @@ pub(crate) fn recover(
         row_numbers: RowNumberCounters::default(),
         next_storage_id: recovery.next_storage_id,
         refuses_writes: None,
+        log_is_full: false,
         insight: Arc::default(),
         schema_changes: SchemaChanges::default(),
         checkpoints: Checkpoints::default(),
@@ -155,7 +156,11 @@ pub(crate) fn recover(
         note_log_end(&mut batch, tail.end);
         store.apply(batch).map_err(|error| store_error(&error))?;
     }
-    store.force().map_err(|error| store_error(&error))?;
+    // What has gone to a store that is full is in the log as well.
+    match store.force().map_err(|error| store_error(&error)) {
+        Err(error) if error.code() != SqlState::DISK_FULL => return Err(error),
+        _ => {}
+    }
     Ok(Recovered {
         partition,
         forcer,
@@ -191,13 +196,14 @@ pub(crate) fn replay<'a>(
     let mut recovery = Recovery::new(store, settings, found.unwrap_or_default());
     let mut report = RecoveryReport::default();
     let mut told_us = (settings.clock_us)();
+    let mut has_room = true;
     while let Some(batch) = source.next_records()? {
         report.log_bytes += batch.log_bytes;
         report.transactions += batch.records.len() as u64;
         recovery.take_all(batch.records)?;
         let Some(bounds) = &bounds else { continue };
-        if recovery.database.memory_bytes() > bounds.memory_bytes {
-            spill(&mut recovery.database, recovery.store, bounds.memory_bytes / 2)?;
+        if has_room && recovery.database.memory_bytes() > bounds.memory_bytes {
+            has_room = spill(&mut recovery.database, recovery.store, bounds.memory_bytes / 2)?;
         }
         let now_us = (settings.clock_us)();
         if now_us - told_us >= PROGRESS_EVERY_US {

@@ -36,8 +36,11 @@ pub struct Partition {
     pub row_numbers: RowNumberCounters,
     /// The next storage id: beyond every one ever given, also to transactions that were rolled back.
     pub next_storage_id: u32,
-    /// Why nothing that writes may be begun now (the log cannot grow), if so. Whoever owns the partition keeps it up to date.
+    /// Why nothing that writes may be begun now (the log cannot grow, or memory is full and the disk too), if so. Whoever owns the
+    /// partition keeps it up to date.
     pub refuses_writes: Option<Error>,
+    /// It is the log that cannot grow: nothing can be written down, not even what makes room.
+    pub log_is_full: bool,
     /// What the system views say beside the catalog and the rows.
     pub insight: Arc<Insight>,
     /// Open schema changes.
@@ -307,6 +310,14 @@ impl Partition {
     /// 53100 or the like while nothing that writes may be begun.
     pub fn admit_write(&self) -> Result<()> {
         self.refuses_writes.clone().map_or(Ok(()), Err)
+    }
+
+    /// The same for what lets go of rows, in memory and on the disk.
+    pub fn admit_letting_go(&self) -> Result<()> {
+        self.refuses_writes
+            .clone()
+            .filter(|_| self.log_is_full)
+            .map_or(Ok(()), Err)
     }
 
     /// Writes down how far sequences and ids of transactions have been taken, if that has moved: before any commit that may use

@@ -200,6 +200,33 @@ fn a_statement_that_is_too_large_is_refused_with_what_to_do() {
     assert_eq!(world.rows(1, "select count(*), sum(n) from many"), ["20000|0"]);
 }
 
+/// Memory cannot hold what the log has, and the disk takes no more of it: the node could not be started, so that nobody could make room.
+#[test]
+fn a_node_starts_on_a_full_disk_with_what_memory_held_and_makes_room() {
+    let settings = NodeSettings {
+        memory_bytes: 16 << 20,
+        ..NodeSettings::default()
+    };
+    let mut world = World::with(1, settings);
+    world.must(0, "create table many (id int primary key, filler text not null)");
+    for part in 0..10 {
+        world.must(
+            0,
+            &format!("insert into many select g + {part} * 1000, repeat('filler', 20) from generate_series(1, 1000) g"),
+        );
+    }
+    let before = world.rows(0, "select count(*), sum(id) from many");
+    world.set_disk(Some(0));
+    let mut world = world.restart_within(1 << 20);
+    assert_eq!(world.rows(0, "select count(*), sum(id) from many"), before);
+    world.must(0, "truncate many");
+    world.set_disk(None);
+    world.node.checkpoint().expect("a checkpoint");
+    world.must(0, "insert into many values (1, 'there is room')");
+    let mut world = world.restart();
+    assert_eq!(world.rows(0, "select id, filler from many"), ["1|there is room"]);
+}
+
 #[test]
 fn a_statement_that_is_held_back_while_memory_is_full_keeps_to_its_timeout() {
     let settings = NodeSettings {

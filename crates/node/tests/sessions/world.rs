@@ -8,7 +8,7 @@ use rubato_node::{Node, NodeSettings, NodeWorker};
 use rubato_sql::client::{Bind, BoundValues, Format, OutputColumn, Request, Responder, RowsDigest, TransactionStatus};
 use rubato_sql::session::Session;
 use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, Work};
-use rubato_storage::{MemoryStore, Store};
+use rubato_storage::{Faults, MemoryStore, Store};
 use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -198,6 +198,20 @@ impl World {
         let (directory, store, user) = (Arc::clone(&self.directory), Arc::clone(&self.store), self.user);
         drop(self);
         World::open(sessions, settings, directory, store, user)
+    }
+
+    /// What the store may hold: nothing more than it has where the disk is full.
+    pub fn set_disk(&self, space_bytes: Option<u64>) {
+        self.store.set_faults(Faults {
+            space_bytes,
+            ..Faults::default()
+        });
+    }
+
+    /// As [`World::restart`], with another memory.
+    pub fn restart_within(mut self, memory_bytes: usize) -> World {
+        self.settings.memory_bytes = memory_bytes;
+        self.restart()
     }
 
     fn open(

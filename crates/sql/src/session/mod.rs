@@ -516,11 +516,12 @@ impl Session {
                 current.tag.is_none() && !has_done_all && !matches!(plan.body, PlanBody::Select(_))
             }
             Statement::Utility(utility) => {
-                current.tag.is_none()
-                    && matches!(
-                        **utility,
-                        Utility::Schema(_) | Utility::CreateTableAs(_) | Utility::Database(_)
-                    )
+                let writes = match &**utility {
+                    Utility::Schema(change) => !schema::lets_go(change),
+                    Utility::CreateTableAs(_) | Utility::Database(_) => true,
+                    _ => false,
+                };
+                current.tag.is_none() && writes
             }
             Statement::Empty | Statement::Elsewhere => false,
         };

@@ -43,6 +43,14 @@ pub(super) struct SchemaChanging {
     pub(super) is_change: bool,
 }
 
+/// Whether a change lets go of rows: it is what makes room where memory and disk are full.
+pub(super) fn lets_go(change: &SchemaChange) -> bool {
+    matches!(
+        change,
+        SchemaChange::Truncate { .. } | SchemaChange::DropTable { .. } | SchemaChange::DropIndex { .. }
+    )
+}
+
 impl Session {
     pub(super) fn change_schema(
         &mut self,
@@ -183,7 +191,10 @@ impl Session {
             let message = "cannot change the schema in a read-only transaction";
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
-        partition.admit_write()?;
+        match lets_go(change) {
+            true => partition.admit_letting_go()?,
+            false => partition.admit_write()?,
+        }
         let id = self.ensure_transaction(partition, false, now_us)?;
         self.replay.forget();
         self.hear_others(partition);

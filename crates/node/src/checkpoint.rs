@@ -34,6 +34,8 @@ const TAKE_ROWS: usize = 256;
 const BATCH_SHARE: usize = 128;
 const BATCH_BYTES_MIN: usize = 2 << 20;
 const BATCH_BYTES_MAX: usize = 8 << 20;
+/// What is written with room that was set aside: much less than there is of it, since files are made for it.
+const LITTLE_TO_WRITE_BYTES: usize = 4 << 20;
 /// The table of the store that holds the mark.
 pub(crate) const MARK_TABLE: u32 = 0;
 const MARK_KEY: &[u8] = b"checkpoint";
@@ -173,8 +175,26 @@ pub(crate) fn with_attached(
 }
 
 impl Shared {
-    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile.
+    /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile. On a full disk the room that is set aside is given up
+    /// for one that has little to write and makes room, as after TRUNCATE.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
+        match self.make_checkpoint() {
+            Err(error)
+                if error.code() == SqlState::DISK_FULL && self.would_make_room() && self.store.give_up_reserve() =>
+            {
+                self.make_checkpoint()
+            }
+            made => made,
+        }
+    }
+
+    fn would_make_room(&self) -> bool {
+        let partition = &mut *self.partition.lock();
+        partition.drop_storage([]);
+        partition.database.dirty_bytes() <= LITTLE_TO_WRITE_BYTES && !self.unused_storage(partition).is_empty()
+    }
+
+    fn make_checkpoint(&self) -> Result<CheckpointReport> {
         let (mut mark, vain, unused) = {
             let partition = &mut *self.partition.lock();
             partition.checkpoints.begin();

@@ -24,7 +24,7 @@ pub(crate) use anew::keys_to_verify;
 pub(crate) use apply::FIRST_ID;
 pub use merge::{changed_tables, merge};
 pub(crate) use schemas::without_temporary;
-pub(crate) use sequences::{number_sequences, sequence_read};
+pub(crate) use sequences::{number_sequences, sequence_read, sequences_read};
 
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, RelationName};

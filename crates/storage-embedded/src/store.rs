@@ -400,6 +400,10 @@ impl Store for EmbeddedStore {
         reserve::keep(&self.path);
     }
 
+    fn give_up_reserve(&self) -> bool {
+        reserve::give_up(&self.path)
+    }
+
     fn tables(&self) -> Result<Vec<u32>> {
         let spaces = self.spaces.read().unwrap_or_else(PoisonError::into_inner);
         Ok(spaces.keys().copied().collect())

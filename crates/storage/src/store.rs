@@ -63,6 +63,11 @@ pub trait Store: Send + Sync {
     /// all is well, often; costs nothing when it is there.
     fn keep_reserve(&self) {}
 
+    /// Gives that room up; false if there is none.
+    fn give_up_reserve(&self) -> bool {
+        false
+    }
+
     /// The tables that something was put into and that were not dropped, in ascending order.
     ///
     /// # Errors

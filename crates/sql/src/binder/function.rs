@@ -54,6 +54,9 @@ impl ExpressionBinder<'_> {
     }
 
     fn function_inner(&self, function: &ast::Function) -> Result<Typed> {
+        if let Some(named) = super::whole_row::naming_rows(function) {
+            return self.function_inner(&named);
+        }
         let path = object_name(&function.name)?;
         let within = match path.as_slice() {
             [database, within @ ..] if path.len() == 3 => {
@@ -382,8 +385,12 @@ impl ExpressionBinder<'_> {
                 expr,
                 substring_from,
                 substring_for,
+                shorthand,
                 ..
             } => match (substring_from.as_deref(), substring_for.as_deref()) {
+                // The short name takes no pattern: what it is given without a type are numbers.
+                (Some(from), Some(length)) if *shorthand => call("substr", vec![expr, from, length]),
+                (Some(from), None) if *shorthand => call("substr", vec![expr, from]),
                 (Some(from), Some(length)) => call("substring", vec![expr, from, length]),
                 (Some(from), None) => call("substring", vec![expr, from]),
                 (None, Some(length)) => {

@@ -38,10 +38,14 @@ fn name_of(expr: &ast::Expr) -> Option<Label> {
         Ast::TypedString(typed) => type_label(&typed.data_type).map(Label::Weak),
         Ast::Interval(_) => Some(Label::Weak("interval".to_owned())),
         Ast::Array(_) => fixed("array"),
-        Ast::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
-            Some(ast::AccessExpr::Dot(field)) => name_of(field),
-            _ => name_of(root),
-        },
+        // The last field, whatever elements are taken of it.
+        Ast::CompoundFieldAccess { root, access_chain } => {
+            let fields = access_chain.iter().filter_map(|access| match access {
+                ast::AccessExpr::Dot(field) => Some(field),
+                ast::AccessExpr::Subscript(_) => None,
+            });
+            name_of(fields.last().unwrap_or(root))
+        }
         Ast::BinaryOp {
             op: ast::BinaryOperator::Overlaps,
             ..
@@ -85,6 +89,11 @@ fn first_column_name(query: &ast::Query) -> Option<String> {
 
 /// PostgreSQL's internal name of a type.
 fn type_label(data_type: &ast::DataType) -> Option<String> {
+    // A number of an object is shown by its name, and called by what it is a number of.
+    let spelled = data_type.to_string().to_ascii_lowercase();
+    if spelled.starts_with("reg") {
+        return Some(spelled);
+    }
     if let Ok(column_type) = super::types::bind_type(data_type) {
         let data_type = column_type.data_type;
         return Some(crate::deparse::internal_name(data_type.element().unwrap_or(data_type)).to_owned());

@@ -72,6 +72,34 @@ impl Scope {
     }
 }
 
+/// The call with `row` in place of `row.*` among its arguments, which is the same there.
+pub(super) fn naming_rows(function: &ast::Function) -> Option<ast::Function> {
+    let row = |argument: &ast::FunctionArg| {
+        let name = match argument {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::QualifiedWildcard(name)) => name,
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::QualifiedWildcard(name, _))) => name,
+            _ => return None,
+        };
+        match name.0.as_slice() {
+            [ast::ObjectNamePart::Identifier(name)] => Some(name.clone()),
+            _ => None,
+        }
+    };
+    let ast::FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    list.args.iter().find_map(row)?;
+    let mut named = function.clone();
+    if let ast::FunctionArguments::List(list) = &mut named.args {
+        for argument in &mut list.args {
+            if let Some(name) = row(argument) {
+                *argument = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Identifier(name)));
+            }
+        }
+    }
+    Some(named)
+}
+
 impl Context<'_> {
     /// The row of a relation in reach, here or around.
     fn named_row(&self, scope: &Scope, name: &ast::Ident) -> Option<NamedRow> {

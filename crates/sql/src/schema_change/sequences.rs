@@ -234,6 +234,17 @@ pub(crate) fn sequence_read(default: &Expr) -> Option<u32> {
     }
 }
 
+/// The numbers of all sequences that a default takes values from.
+pub(crate) fn sequences_read(default: &Expr) -> Vec<u32> {
+    let mut found = Vec::new();
+    default.walk(&mut |expr| {
+        if matches!(expr, Expr::Call { .. }) {
+            found.extend(sequence_read(expr));
+        }
+    });
+    found
+}
+
 /// The columns whose defaults take numbers of a sequence.
 fn readers_of(catalog: &Catalog, sequence: u32) -> Vec<(RelationName, usize)> {
     let mut found = Vec::new();
@@ -248,11 +259,7 @@ fn readers_of(catalog: &Catalog, sequence: u32) -> Vec<(RelationName, usize)> {
 }
 
 fn reads(default: &Expr, sequence: u32) -> bool {
-    let mut found = false;
-    default.walk(&mut |expr| {
-        found |= matches!(expr, Expr::Call { .. }) && sequence_read(expr) == Some(sequence);
-    });
-    found
+    sequences_read(default).contains(&sequence)
 }
 
 /// The defaults of a catalog that was written when they knew their sequences by name.

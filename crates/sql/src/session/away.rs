@@ -461,12 +461,16 @@ impl Session {
             responder.put_answer(&told);
         }
         let Some(end) = end else {
-            // The client was shown less, and nothing of this is to go out.
-            if is_compared {
-                return self.comes_out_otherwise(partition, responder);
+            let buffered_bytes = responder.buffered_bytes();
+            match &mut self.current {
+                // A piece of what is compared when it is whole: nothing of it is to go out.
+                Some(current) if is_compared => current.hold_or_stream(buffered_bytes),
+                Some(current) => current.streamed = true,
+                None => {}
             }
-            if let Some(current) = &mut self.current {
-                current.streamed = true;
+            // The client was shown less.
+            if is_compared && self.current.as_ref().is_some_and(|current| current.streamed) {
+                return self.comes_out_otherwise(partition, responder);
             }
             return Next::Yield;
         };

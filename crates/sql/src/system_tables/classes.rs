@@ -18,6 +18,7 @@ pub(super) static SOURCES: &[Source] = &[
             "oid",
             "relname",
             "relnamespace",
+            "reltype",
             "relowner",
             "relam",
             "relfilenode",
@@ -116,6 +117,8 @@ const YES: Value = Value::Bool(true);
 /// The number of btree's access method, and of that of tables.
 const BTREE: u32 = 403;
 const HEAP: u32 = 2;
+/// Where numbers of rows' types begin, above those of all objects.
+const ROW_TYPES: u32 = 0x2000_0000;
 
 struct Class<'a> {
     oid: u32,
@@ -159,6 +162,14 @@ fn text_array(items: &[String]) -> Value {
 }
 
 impl Class<'_> {
+    /// What stands for the type of its rows: tools take a relation without one for none that has rows. There is no such type.
+    fn row_type(&self) -> u32 {
+        match self.kind {
+            "r" | "v" | "m" => ROW_TYPES | self.oid,
+            _ => 0,
+        }
+    }
+
     fn row(&self) -> Vec<Value> {
         let (pages, rows) = match self.kind {
             "S" => (1, 1.0),
@@ -169,6 +180,7 @@ impl Class<'_> {
             oid(self.oid),
             text(self.name),
             oid(self.namespace.0),
+            oid(self.row_type()),
             oid(OWNER),
             oid(self.access_method),
             oid(if self.kind == "v" { 0 } else { self.oid }),

@@ -6,9 +6,11 @@ use super::objects::{
     check_number, default_number, domain_check_number, foreign_key_number, referred_index, table_indexes,
 };
 use super::{Source, View, column_numbers, none_of_table, oid, text};
-use crate::catalog::{Check, Deferral, ReferentialAction, Remarked, Table, ViewQuery};
+use crate::catalog::{Check, Deferral, Dependency, ReferentialAction, Remarked, Table, ViewQuery};
 use crate::deparse::shown_of_value;
+use crate::schema_change::sequences_read;
 use rubato_base::{Array, DataType, Value};
+use rubato_formula::Expr;
 use std::sync::Arc;
 
 pub(super) static SOURCES: &[Source] = &[
@@ -289,7 +291,15 @@ pub(super) fn dependency(
     ]
 }
 
-fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
+/// What takes numbers of sequences needs them: what is not theirs as well.
+fn dependencies_on_sequences(of: (u32, u32), default: Option<&Expr>, view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
+    let read = default.map(sequences_read).unwrap_or_default();
+    let is_there = |number: &u32| view.catalog.sequences.values().any(|sequence| sequence.id == *number);
+    let needed = read.into_iter().filter(is_there);
+    rows.extend(needed.map(|number| dependency(of, (CLASSES, number), 0, "n")));
+}
+
+fn dependencies_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     let own = (CLASSES, table.oid);
     for index in table_indexes(table) {
@@ -312,6 +322,8 @@ fn dependencies_of_table(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
                 place + 1,
                 "a",
             ));
+            let default = (DEFAULTS, default_number(table, place));
+            dependencies_on_sequences(default, column.default.as_ref(), view, &mut rows);
         }
     }
     for (place, check) in own_checks(table) {
@@ -369,6 +381,16 @@ fn queries<'a>(view: &View<'a>) -> impl Iterator<Item = (u32, &'a ViewQuery)> {
     plain.chain(tables.filter_map(|table| Some((table.oid, &table.materialised.as_ref()?.query))))
 }
 
+/// The primary key by whose columns a query may group a table, so that its other columns need not be grouped by. Not all who read as much
+/// do; who needs it for nothing is only made a little later by `pg_dump`.
+fn key_of_groups(query: &ViewQuery, needed: &Dependency, table: &Table) -> Option<u32> {
+    let key = table_indexes(table).find(|index| index.is_primary())?;
+    let reads = |column: &usize| needed.columns.contains(column);
+    let reads_others = needed.columns.iter().any(|column| !key.columns.contains(column));
+    let groups = query.text.to_ascii_lowercase().contains("group by");
+    (groups && reads_others && key.columns.iter().all(reads)).then_some(key.oid)
+}
+
 fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
     for (own, query) in queries(view) {
         let rule = (REWRITES, rule_number(own));
@@ -377,6 +399,14 @@ fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
             let table = view.catalog.tables.get(&needed.relation).map(|table| table.oid);
             let other = || view.catalog.views.get(&needed.relation).map(|other| other.oid);
             let Some(number) = table.or_else(other) else { continue };
+            if let Some(key) = view
+                .catalog
+                .tables
+                .get(&needed.relation)
+                .and_then(|table| key_of_groups(query, needed, table))
+            {
+                rows.push(dependency(rule, (CONSTRAINTS, key), 0, "n"));
+            }
             let columns = needed.columns.iter().map(|column| column + 1);
             let whole = needed.columns.is_empty().then_some(0);
             rows.extend(
@@ -410,10 +440,9 @@ fn other_dependencies(view: &View<'_>) -> Vec<Vec<Value>> {
             column + 1,
             kind,
         ));
-        if !is_identity {
-            let default = default_number(table, *column);
-            rows.push(dependency((DEFAULTS, default), (CLASSES, sequence.id), 0, "n"));
-        }
+    }
+    for domain in view.catalog.domains.values() {
+        dependencies_on_sequences((TYPES, domain.oid), domain.default.as_ref(), view, &mut rows);
     }
     rows
 }

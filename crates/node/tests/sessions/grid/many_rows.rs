@@ -284,3 +284,25 @@ fn rows_of_several_nodes_draw_random_numbers_of_their_own() {
         assert_eq!(told[1], "D 100|100|100|100", "{told:?}");
     }
 }
+
+/// A query that the engine of many rows answers comes out as it did when its block moves to another node.
+#[test]
+fn what_the_engine_of_many_rows_has_shown_is_the_same_elsewhere() {
+    let mut sites = followed();
+    ask_at(
+        0,
+        &mut sites,
+        "CREATE TABLE t1 (id int PRIMARY KEY, a int, s text); INSERT INTO t1 SELECT i, i % 7, 'x' || i FROM generate_series(1, 40) i;
+         CREATE TABLE t4 (x int, y text); INSERT INTO t4 SELECT i, 'x' || i FROM generate_series(1, 8) i;
+         CREATE VIEW v2 AS SELECT a, max(s) AS ms FROM t1 GROUP BY a; CREATE TABLE t3 (id int PRIMARY KEY)",
+    );
+    let shown = ask_at(
+        1,
+        &mut sites,
+        "BEGIN; SELECT t4.y, (SELECT count(*) FROM v2 WHERE v2.ms = t4.y) FROM t4 WHERE x < 3",
+    );
+    assert_eq!(shown[1..], ["T 2", "D x1|0", "D x2|0", "C SELECT 2", "Z T"]);
+    let told = ask_at(1, &mut sites, "ALTER TABLE t3 ADD COLUMN q int");
+    assert_eq!(told, ["C ALTER TABLE", "Z T"]);
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+}

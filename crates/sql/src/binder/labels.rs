@@ -40,11 +40,11 @@ fn name_of(expr: &ast::Expr) -> Option<Label> {
         Ast::Array(_) => fixed("array"),
         // The last field, whatever elements are taken of it.
         Ast::CompoundFieldAccess { root, access_chain } => {
-            let fields = access_chain.iter().filter_map(|access| match access {
+            let mut fields = access_chain.iter().rev().filter_map(|access| match access {
                 ast::AccessExpr::Dot(field) => Some(field),
                 ast::AccessExpr::Subscript(_) => None,
             });
-            name_of(fields.last().unwrap_or(root))
+            name_of(fields.next().unwrap_or(root))
         }
         Ast::BinaryOp {
             op: ast::BinaryOperator::Overlaps,

@@ -178,18 +178,23 @@ impl Shared {
     /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile. On a full disk the room that is set aside is given up
     /// for one that has little to write and makes room, as after TRUNCATE.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
-        match self.make_checkpoint() {
+        let made = match self.make_checkpoint() {
             Err(error)
                 if error.code() == SqlState::DISK_FULL && self.would_make_room() && self.store.give_up_reserve() =>
             {
                 self.make_checkpoint()
             }
             made => made,
+        };
+        if made.is_err() {
+            self.partition.lock().database.give_up_checkpoint();
         }
+        made
     }
 
     fn would_make_room(&self) -> bool {
         let partition = &mut *self.partition.lock();
+        partition.database.give_up_checkpoint();
         partition.drop_storage([]);
         partition.database.dirty_bytes() <= LITTLE_TO_WRITE_BYTES && !self.unused_storage(partition).is_empty()
     }

@@ -155,6 +155,13 @@ impl FormulaDatabase {
         }
     }
 
+    /// The checkpoint has failed: what is dirty stays so, and the next one begins anew.
+    pub fn give_up_checkpoint(&mut self) {
+        for (_, table) in self.tables.iter_mut() {
+            table.flush_from = None;
+        }
+    }
+
     /// Whether the checkpoint has not looked everywhere yet.
     pub fn has_more_to_flush(&self) -> bool {
         self.tables.iter().any(|(_, table)| table.flush_from.is_some())

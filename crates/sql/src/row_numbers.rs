@@ -56,6 +56,13 @@ impl RowNumbers for RowNumberCounters {
         above + *counter
     }
 
+    fn next_place(&self, table: TableId) -> u64 {
+        let mut counters = self.counters.borrow_mut();
+        let counter = counters.entry(table).or_default();
+        *counter += 1;
+        *counter
+    }
+
     fn note_row_number(&self, table: TableId, number: u64) {
         // Those of other nodes, and of other starts, are told apart by what is above the counter.
         if number < NUMBERS_OF_OTHERS && self.above.get() == 0 {

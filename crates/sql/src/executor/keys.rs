@@ -286,6 +286,20 @@ pub(crate) fn row_values(table: &Table, row: RowRef<'_>) -> Vec<Value> {
     (0..table.columns.len()).map(|column| row.get(column)).collect()
 }
 
+/// The key for a row in new storage of its table, which it comes to from other storage. Where all of that is here recovery may have to make
+/// it again, and counts as is counted here.
+pub(crate) fn moved_row_key<T: Tuple + ?Sized>(
+    table: &Table,
+    values: &T,
+    context: &mut ExecutionContext<'_>,
+) -> Result<Key> {
+    let is_made_again = !context.database.is_elsewhere(table.id) && context.database.here().is_laid_out(table.id);
+    match is_made_again {
+        true => row_key(table, values, || context.row_numbers.next_place(table.id)),
+        false => new_row_key(table, values, context),
+    }
+}
+
 /// The key for a new row of the table.
 pub(crate) fn new_row_key<T: Tuple + ?Sized>(
     table: &Table,

@@ -268,6 +268,10 @@ pub trait RowNumbers {
     /// A number that no row of the table has had before; larger ones later, so that a scan sees rows in order of insertion.
     fn next_row_number(&self, table: TableId) -> u64;
 
+    /// The place of the next row in storage that is made of other storage of this node, from 1: recovery, which may have to make it again,
+    /// counts in the same way. What [`RowNumbers::next_row_number`] gives later is above.
+    fn next_place(&self, table: TableId) -> u64;
+
     /// A row of other storage of the table has come to be in this one, with its number: later ones are others.
     fn note_row_number(&self, table: TableId, number: u64);
 }

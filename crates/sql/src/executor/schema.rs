@@ -8,7 +8,7 @@
 use super::anew::{Left, Reach, left_of};
 use super::constraints::{shown_key, unique_constraint, unique_violation};
 use super::deferred::is_shared;
-use super::keys::{entry_key, entry_row, new_row_key, row_key, row_values};
+use super::keys::{entry_key, entry_row, moved_row_key, row_key, row_values};
 use super::missing::Missing;
 use super::moving::MoveRun;
 use super::referential::{check_referring, still_referred};
@@ -580,7 +580,7 @@ fn rewrite(table: &Table, (kept, row): (Option<&Key>, &Row), context: &mut Execu
                 .note_row_number(table.id, number.unwrap_or(0) as u64);
             key.clone()
         }
-        None => new_row_key(table, row, context)?,
+        None => moved_row_key(table, row, context)?,
     };
     let (database, transaction) = (&mut context.database, context.transaction);
     let is_new = if database.here().is_laid_out(table.id) {

@@ -69,15 +69,16 @@ impl Session {
                 is_anew: false,
             })
             .collect();
-        if !alone && self.block == Block::None && !self.script.is_empty() {
-            self.block = Block::Implicit;
-        }
         Ok(())
     }
 
     /// Starts the next statement of the script; `None` at its end.
     pub(super) fn next_of_script(&mut self, context: &mut SessionContext<'_>) -> Option<Next> {
         let piece = self.script.pop_front()?;
+        // Several statements are one transaction, and so is what follows a COMMIT or ROLLBACK among them.
+        if !piece.alone && self.block == Block::None {
+            self.block = Block::Implicit;
+        }
         if self.own_catalog().is_some() {
             self.to_bind = Some(ToBind::Script(piece));
             return Some(Next::To(StageKind::Optimizer));

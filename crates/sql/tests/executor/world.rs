@@ -71,6 +71,10 @@ impl RowNumbers for Counter {
         self.0.get()
     }
 
+    fn next_place(&self, table: TableId) -> u64 {
+        self.next_row_number(table)
+    }
+
     fn note_row_number(&self, _table: TableId, number: u64) {
         self.0.set(self.0.get().max(number));
     }

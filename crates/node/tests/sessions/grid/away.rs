@@ -305,3 +305,50 @@ fn a_statement_that_works_on_another_node_can_be_cancelled_there() {
     ask_at(1, &mut sites, "COMMIT");
     assert_eq!(ask(&mut sites, "SELECT sum(v) FROM t")[1], "D 10");
 }
+
+/// What follows a COMMIT within a script is a transaction of its own, up to the script's end: it was begun where the rows are, was told to have
+/// done what it was to do, and was never committed.
+#[test]
+fn what_follows_a_commit_within_a_script_is_committed() {
+    let mut sites = followed();
+    ask_at(0, &mut sites, "CREATE TABLE kept (id int) WITH (spread = false)");
+    let mut rows = 0;
+    let scripts = [
+        ("BEGIN; COMMIT; INSERT INTO kept VALUES (1)", 1),
+        (
+            "BEGIN; INSERT INTO kept VALUES (1); COMMIT; INSERT INTO kept VALUES (2)",
+            2,
+        ),
+        (
+            "INSERT INTO kept VALUES (1); COMMIT; INSERT INTO kept VALUES (2); INSERT INTO kept VALUES (3)",
+            3,
+        ),
+        (
+            "BEGIN; INSERT INTO kept VALUES (1); ROLLBACK; INSERT INTO kept VALUES (2); SELECT 1",
+            1,
+        ),
+        (
+            "BEGIN; INSERT INTO kept VALUES (1); COMMIT; INSERT INTO kept VALUES (2); SELECT 1 / 0",
+            1,
+        ),
+        (
+            "BEGIN; COMMIT; BEGIN; INSERT INTO kept VALUES (1); COMMIT; INSERT INTO kept VALUES (2); ROLLBACK",
+            1,
+        ),
+    ];
+    for (script, more) in scripts {
+        for node in 0..2 {
+            let told = ask_at(node, &mut sites, script);
+            assert_eq!(told.last().map(String::as_str), Some("Z I"), "{script}: {told:?}");
+            rows += more;
+            for other in 0..2 {
+                let counted = ask_at(other, &mut sites, "SELECT count(*) FROM kept");
+                assert_eq!(
+                    counted[1],
+                    format!("D {rows}"),
+                    "{script} at {node}, counted at {other}"
+                );
+            }
+        }
+    }
+}

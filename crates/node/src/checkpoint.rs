@@ -178,14 +178,18 @@ impl Shared {
     /// Makes a checkpoint. Called by one thread at a time; statements go on meanwhile. On a full disk the room that is set aside is given up
     /// for one that has little to write and makes room, as after TRUNCATE.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
-        let made = match self.make_checkpoint() {
+        match self.try_checkpoint() {
             Err(error)
                 if error.code() == SqlState::DISK_FULL && self.would_make_room() && self.store.give_up_reserve() =>
             {
-                self.make_checkpoint()
+                self.try_checkpoint()
             }
             made => made,
-        };
+        }
+    }
+
+    fn try_checkpoint(&self) -> Result<CheckpointReport> {
+        let made = self.make_checkpoint();
         if made.is_err() {
             self.partition.lock().database.give_up_checkpoint();
         }
@@ -194,7 +198,6 @@ impl Shared {
 
     fn would_make_room(&self) -> bool {
         let partition = &mut *self.partition.lock();
-        partition.database.give_up_checkpoint();
         partition.drop_storage([]);
         partition.database.dirty_bytes() <= LITTLE_TO_WRITE_BYTES && !self.unused_storage(partition).is_empty()
     }
@@ -375,13 +378,14 @@ pub(crate) fn spill(database: &mut FormulaDatabase, store: &dyn Store, target_by
             bytes += taken.iter().map(row_cost).sum::<usize>();
             rows.extend(taken);
         }
-        match if has_room { store_rows(&rows, store) } else { Ok(()) } {
-            Ok(()) if has_room => database.flushed(&rows),
-            Err(error) if error.code() != SqlState::DISK_FULL => return Err(error),
-            _ => {
-                has_room = false;
+        match store_rows(&rows, store) {
+            Ok(()) => database.flushed(&rows),
+            Err(error) if error.code() == SqlState::DISK_FULL => {
                 database.not_flushed(&rows);
+                database.give_up_checkpoint();
+                has_room = false;
             }
+            Err(error) => return Err(error),
         }
     }
     while !database.evict(target_bytes) && !database.nothing_may_leave() {}

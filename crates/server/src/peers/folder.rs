@@ -429,6 +429,17 @@ mod tests {
         }
     }
 
+    /// The place of the first of two nodes.
+    fn place_of_two(folder: &Path) -> Place {
+        let mut place = place_of(folder, wishes()).unwrap().unwrap();
+        let other = Member {
+            address: "127.0.0.1:7002".to_owned(),
+            applicant: [7; 16],
+        };
+        place.members.members.insert(NodeId(1), other);
+        place
+    }
+
     #[test]
     fn a_new_grid_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
@@ -461,12 +472,7 @@ mod tests {
     #[test]
     fn a_node_that_has_a_place_and_no_data_yet_is_started_again_and_one_that_has_lost_it_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let mut place = place_of(folder.path(), wishes()).unwrap().unwrap();
-        let other = Member {
-            address: "127.0.0.1:7002".to_owned(),
-            applicant: [7; 16],
-        };
-        place.members.members.insert(NodeId(1), other);
+        let mut place = place_of_two(folder.path());
         place.is_fresh = true;
         write_members(&place, &place.members).unwrap();
         let mut again = place_of(folder.path(), wishes()).unwrap().unwrap();
@@ -481,12 +487,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_as_it_was_written_is_refused_and_so_is_a_folder_without_it() {
         let folder = tempfile::tempdir().unwrap();
-        let mut place = place_of(folder.path(), wishes()).unwrap().unwrap();
-        let other = Member {
-            address: "127.0.0.1:7002".to_owned(),
-            applicant: [7; 16],
-        };
-        place.members.members.insert(NodeId(1), other);
+        let mut place = place_of_two(folder.path());
         place.lives.insert(NodeId(1), 5 << 40 | 3);
         write_members(&place, &place.members).unwrap();
         fs::create_dir(folder.path().join("log")).unwrap();
@@ -523,12 +524,7 @@ mod tests {
     #[test]
     fn what_was_seen_of_others_is_kept_and_a_folder_that_is_not_the_newest_is_not_used() {
         let folder = tempfile::tempdir().unwrap();
-        let mut place = place_of(folder.path(), wishes()).unwrap().unwrap();
-        let other = Member {
-            address: "127.0.0.1:7002".to_owned(),
-            applicant: [7; 16],
-        };
-        place.members.members.insert(NodeId(1), other);
+        let mut place = place_of_two(folder.path());
         place.lives.insert(NodeId(1), 5 << 40 | 3);
         place.logs.insert(NodeId(1), 4_711);
         write_members(&place, &place.members).unwrap();

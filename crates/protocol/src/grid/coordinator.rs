@@ -378,6 +378,7 @@ impl Coordinator {
                 );
                 (member.asked, member.notes) = (None, notes);
                 if !settled {
+                    member.only_reads |= answer.misses_a_row();
                     // Rule P-10: what the session does behind this is asked for before the commit.
                     member.notes.behind |= member.is_adopted;
                     self.tell(global, Told::Answer(from, answer), Lsn(0));

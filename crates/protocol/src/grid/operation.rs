@@ -2,7 +2,7 @@
 
 use super::message::{Answer, Operation, PAGE_BYTES_MAX, PAGE_LOOKED_AT_MAX, SEVERAL_MAX};
 use super::sieve::Sieve;
-use crate::api::{Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
+use crate::api::{BlindUpdate, Insertion, KeyRange, OnBusy, OrderedRead, Outcome, ScanEnd, Stop};
 use crate::database::FormulaDatabase;
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, TableId, TransactionId};
 use rubato_formula::{EvalContext, ListSets, PartialAggregate, PartialGroups};
@@ -318,6 +318,15 @@ impl Answer {
                 rows.iter().map(|row| EACH + row.as_bytes().len()).sum()
             }
             _ => EACH,
+        }
+    }
+
+    /// Whether it says that there is no row to be changed, as far as the snapshot goes: others may add it meanwhile.
+    pub(super) fn misses_a_row(&self) -> bool {
+        match self {
+            Answer::Several(answers) => answers.iter().any(Answer::misses_a_row),
+            Answer::Blind(answer) => *answer == BlindUpdate::Missing,
+            _ => false,
         }
     }
 }

@@ -482,6 +482,7 @@ impl Session {
         self.hear_of_temporary(&end);
         let ran_at = self.away.as_ref().map(Away::node);
         let is_cancelled = self.away.as_ref().is_some_and(|away| away.cancelled.is_some());
+        let has_savepoints = self.away.as_ref().is_some_and(|away| !away.marks.is_empty());
         let end = Ended {
             outcome: self.outcome_of_cancelled(end.outcome),
             ..end
@@ -506,7 +507,7 @@ impl Session {
             }
             Err(error) => match self.go_back(&error, partition, responder) {
                 Some(next) => next,
-                None => self.fail(error, partition, responder),
+                None => self.fail_away(error, has_savepoints, partition, responder),
             },
             Ok(Completed::Empty) => {
                 self.end_record(partition, "");
@@ -548,6 +549,22 @@ impl Session {
                 Next::To(StageKind::Parser)
             }
         }
+    }
+
+    /// A statement has failed elsewhere, and perhaps its transaction there is gone with the savepoints that it had.
+    fn fail_away(
+        &mut self,
+        error: Error,
+        had_savepoints: bool,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Next {
+        let lost = (had_savepoints && self.away.is_none()).then(|| error.clone());
+        let next = self.fail(error, partition, responder);
+        if self.block == Block::Failed && lost.is_some() {
+            self.lost = lost;
+        }
+        next
     }
 
     fn note_status(&mut self, status: TransactionStatus, catalog: Option<Option<Arc<Catalog>>>) {

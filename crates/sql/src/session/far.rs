@@ -5,7 +5,7 @@ use super::{Block, Session};
 use crate::far::{FarRows, Mark, Rows, stop_of};
 use crate::grid::FarTold;
 use crate::partition::Partition;
-use crate::statement::Statement;
+use crate::statement::{Statement, Utility};
 use rubato_base::{Error, Lsn, SqlState, TableId, TransactionId};
 use rubato_protocol::grid::Ending;
 use rubato_protocol::{Outcome, Stop, Wait, WaitReason};
@@ -137,7 +137,11 @@ impl Session {
     /// Errors: as [`Session::confirm_read_through`].
     pub(super) fn confirm_what_is_shown(&mut self, partition: &mut Partition) -> Outcome<()> {
         let current = self.current.as_ref();
-        let shows_rows = current.is_some_and(|current| matches!(current.statement, Statement::Planned(_)));
+        let shows_rows = current.is_some_and(|current| match &current.statement {
+            Statement::Planned(_) => true,
+            Statement::Utility(utility) => matches!(**utility, Utility::Copy(_) | Utility::Explain { .. }),
+            Statement::Empty | Statement::Elsewhere => false,
+        });
         match self.block == Block::Explicit && shows_rows {
             true => self.confirm_on_all_nodes(false, partition),
             false => Ok(()),

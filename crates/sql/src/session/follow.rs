@@ -61,6 +61,10 @@ impl CursorsAway {
 }
 
 impl MarksAway {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().rposition(|own| own.name == name)
     }

@@ -1,5 +1,6 @@
 //! Rows that come to be while a statement waits for what it has had done elsewhere.
 
+use super::blocks::fine;
 use super::spread::spread;
 use super::*;
 use crate::world::pass;
@@ -257,6 +258,44 @@ fn what_a_block_is_told_of_several_nodes_was_so_at_one_place() {
             let whole = told_of_two(rows, 9, told_how, &mut sites);
             let is_told = whole.iter().any(|line| line.starts_with(as_it_is));
             assert!(is_told, "{told_how}, {rows:?}: {whole:?}");
+        }
+    }
+}
+
+/// Rule Q-7 for what says nothing of rows that it has read but how many there were, or is no plan: a row that was not there to be changed,
+/// rows that are copied, an analysed plan.
+#[test]
+fn counts_and_copies_in_a_block_are_of_one_place() {
+    let ways = [
+        (
+            "UPDATE accounts SET v = v + 5 WHERE id = 12",
+            "DELETE FROM accounts WHERE id = 12",
+        ),
+        ("COPY (SELECT v FROM accounts WHERE id = 2) TO STDOUT", ""),
+        ("EXPLAIN ANALYZE SELECT v FROM accounts WHERE id = 2", ""),
+    ];
+    for (told_how, before) in ways {
+        for is_told_first in [false, true] {
+            let mut sites = spread();
+            ask_at(1, &mut sites, before);
+            assert!(fine(&ask_at(
+                0,
+                &mut sites,
+                "BEGIN; SELECT v FROM accounts WHERE id = 3"
+            )));
+            let first = match is_told_first {
+                true => ask_at(0, &mut sites, told_how),
+                false => Vec::new(),
+            };
+            let other = "BEGIN; UPDATE accounts SET v = 7 WHERE id IN (1, 2); INSERT INTO accounts VALUES (12, 7) ON CONFLICT DO NOTHING; COMMIT";
+            assert!(fine(&ask_at(1, &mut sites, other)));
+            let mut told = ask_at(0, &mut sites, "SELECT v FROM accounts WHERE id = 1 FOR UPDATE");
+            if !is_told_first {
+                assert!(told.contains(&"D 7".to_owned()), "{told_how}: {told:?}");
+                told = ask_at(0, &mut sites, told_how);
+            }
+            let is_refused = told.iter().any(|line| line.starts_with("E 40001"));
+            assert!(is_refused, "{told_how}, {is_told_first}: {first:?}, {told:?}");
         }
     }
 }

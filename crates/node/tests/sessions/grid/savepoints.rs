@@ -1,6 +1,7 @@
 //! Blocks with savepoints and settings that run on another node than their client's.
 
 use super::blocks::{fine, made, prepared};
+use super::definitions::kill;
 use super::*;
 
 #[test]
@@ -222,4 +223,28 @@ fn a_block_does_not_move_where_what_has_failed_in_it_would_not_fail() {
             assert_eq!(ask_at(0, &mut sites, "SELECT v FROM stock WHERE id = 2")[1], left);
         }
     }
+}
+
+/// A block that runs at the keeper, which is killed: who goes back to a savepoint of it is told why there is none.
+#[test]
+fn a_savepoint_that_went_with_its_node_is_told_of_as_that() {
+    let mut sites = made();
+    assert!(fine(&ask_at(
+        1,
+        &mut sites,
+        "BEGIN; CREATE TABLE new (id int); SAVEPOINT s"
+    )));
+    sites[1].send("INSERT INTO new VALUES (1)");
+    sites[1].turn();
+    kill(0, &mut sites);
+    work(&mut sites);
+    let told = sites[1].said();
+    assert!(told[0].starts_with("E 57P03"), "{told:?}");
+    let back = ask_at(1, &mut sites, "ROLLBACK TO s");
+    assert_eq!(back, told, "there is no way back");
+    assert!(ask_at(1, &mut sites, "ROLLBACK TO t")[0].starts_with("E "));
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    let never = ask_at(1, &mut sites, "BEGIN; SELECT 1 / 0; ROLLBACK TO s");
+    let never = [never, ask_at(1, &mut sites, "ROLLBACK TO s")].concat();
+    assert!(never.iter().any(|line| line.starts_with("E 3B001")), "{never:?}");
 }

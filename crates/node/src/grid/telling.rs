@@ -11,11 +11,16 @@ use rubato_sql::channels::Told;
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-/// What waits for one node to take it.
+/// What waits for one node to take it, in transactions.
 const UNTAKEN_MAX: usize = 10_000;
-/// Of that, what is told again at once; more when that is taken.
+/// The same in bytes. All nodes share what waits for several of them.
+const UNTAKEN_BYTES_MAX: usize = 8 << 20;
+/// Of that, what is told again at once, in transactions; more when that is taken.
 const AGAIN_MAX: usize = 256;
+/// The same in bytes.
+const AGAIN_BYTES_MAX: usize = 1 << 20;
 /// Rounds after which it is told again.
 const SILENT_ROUNDS: u32 = 20;
 
@@ -35,8 +40,63 @@ struct Untaken {
     said: u64,
     /// The log has to be forced so far before the last one leaves. Those that come later leave behind it, in the order of their numbers.
     leaves_at: Lsn,
-    waiting: VecDeque<(u64, Lsn, Telling)>,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
     rounds: u32,
+}
+
+/// What a transaction tells, by its number, and how far the log has to be forced before.
+#[derive(Clone)]
+struct Waiting {
+    number: u64,
+    leaves_at: Lsn,
+    telling: Arc<Telling>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        const EACH: usize = 64;
+        let told = self.telling.told.iter();
+        told.map(|(channel, payload)| EACH + channel.len() + payload.len())
+            .sum::<usize>()
+            + EACH
+    }
+}
+
+impl Untaken {
+    /// Keeps it, and of what came before it the newest as far as it fits.
+    fn keep(&mut self, waiting: Waiting) {
+        self.waiting_bytes += waiting.bytes();
+        self.waiting.push_back(waiting);
+        while self.waiting.len() > UNTAKEN_MAX || (self.waiting_bytes > UNTAKEN_BYTES_MAX && self.waiting.len() > 1) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(oldest) = self.waiting.pop_front() {
+            self.waiting_bytes -= oldest.bytes();
+        }
+    }
+
+    /// It was taken up to this number.
+    fn take(&mut self, number: u64) {
+        while self.waiting.front().is_some_and(|oldest| oldest.number <= number) {
+            self.drop_oldest();
+        }
+        self.rounds = 0;
+    }
+
+    /// What is told again at once.
+    fn again(&self) -> Vec<Waiting> {
+        let mut bytes = 0;
+        let fits = |waiting: &&Waiting| {
+            let is_first = bytes == 0;
+            bytes += waiting.bytes();
+            is_first || bytes <= AGAIN_BYTES_MAX
+        };
+        self.waiting.iter().take(AGAIN_MAX).take_while(fits).cloned().collect()
+    }
 }
 
 impl GridState {
@@ -45,11 +105,11 @@ impl GridState {
         let told = told
             .iter()
             .map(|(channel, payload)| (channel.to_string(), payload.to_string()));
-        let telling = Telling {
+        let telling = Arc::new(Telling {
             database: database.0,
             backend_id,
             told: told.collect(),
-        };
+        });
         for node in self.settings.nodes.clone() {
             if node == self.settings.id {
                 continue;
@@ -58,32 +118,31 @@ impl GridState {
             untaken.last += 1;
             untaken.leaves_at = untaken.leaves_at.max(durable_at);
             let (number, leaves_at) = (untaken.last, untaken.leaves_at);
-            untaken.waiting.push_back((number, leaves_at, telling.clone()));
-            if untaken.waiting.len() > UNTAKEN_MAX {
-                untaken.waiting.pop_front();
-            }
-            // With a gap before it, it would be refused.
-            if self.calls.is_up(node) && number == untaken.said + 1 {
+            let waiting = Waiting {
+                number,
+                leaves_at,
+                telling: Arc::clone(&telling),
+            };
+            untaken.keep(waiting.clone());
+            // With a gap before it, it would be refused. What is not said now is when what was said has been taken.
+            let has_room = untaken.waiting.len() == 1 || untaken.waiting_bytes <= AGAIN_BYTES_MAX;
+            if self.calls.is_up(node) && number == untaken.said + 1 && has_room {
                 untaken.said = number;
-                self.say_told(node, number, leaves_at, telling.clone());
+                self.say_told(node, waiting);
             }
         }
     }
 
-    fn say_told(&mut self, node: NodeId, number: u64, leaves_at: Lsn, telling: Telling) {
-        let untaken = self
-            .tellings
-            .told
-            .get(&node)
-            .and_then(|untaken| untaken.waiting.front());
+    fn say_told(&mut self, node: NodeId, told: Waiting) {
+        let oldest = { self.tellings.told.get(&node) }.and_then(|untaken| untaken.waiting.front());
         let message = TellMessage::Told {
             life: self.standing.life,
-            number,
-            oldest: untaken.map_or(number, |(oldest, ..)| *oldest),
-            telling,
+            number: told.number,
+            oldest: oldest.map_or(told.number, |oldest| oldest.number),
+            telling: Arc::unwrap_or_clone(told.telling),
         };
         self.outgoing
-            .push(leaves_at.max(self.life_lsn), (node, GridMessage::Tell(message)));
+            .push(told.leaves_at.max(self.life_lsn), (node, GridMessage::Tell(message)));
     }
 
     /// What a node has not taken is told again.
@@ -92,11 +151,9 @@ impl GridState {
             return;
         };
         untaken.rounds = 0;
-        let again: Vec<(u64, Lsn, Telling)> = untaken.waiting.iter().take(AGAIN_MAX).cloned().collect();
-        untaken.said = again.last().map_or(untaken.last, |(number, ..)| *number);
-        for (number, leaves_at, telling) in again {
-            self.say_told(node, number, leaves_at, telling);
-        }
+        let again = untaken.again();
+        untaken.said = again.last().map_or(untaken.last, |waiting| waiting.number);
+        again.into_iter().for_each(|waiting| self.say_told(node, waiting));
     }
 
     /// A time for telling again what was not taken.
@@ -143,8 +200,7 @@ impl GridState {
             }
             TellMessage::Taken { life, number } if life == self.standing.life => {
                 if let Some(untaken) = self.tellings.told.get_mut(&from) {
-                    untaken.waiting.retain(|(own, _, _)| *own > number);
-                    untaken.rounds = 0;
+                    untaken.take(number);
                     if number >= untaken.said && !untaken.waiting.is_empty() {
                         self.tell_again(from);
                     }

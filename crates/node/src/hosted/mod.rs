@@ -3,8 +3,9 @@
 //! A call is run as the requests that a client of this node would have sent: first what its transaction needs (`ROLLBACK` of one that
 //! nobody knows any more, `BEGIN`), then the statement. Its answer leaves when the log is forced as far as it depends on.
 //!
-//! Invariants: a session has one call under way, and those behind it are bounded ([`CALLS_MAX`]); what it answers waits until the last
-//! piece was taken.
+//! Invariants: a session has one call under way, and those behind it are bounded ([`CALLS_MAX`]): its client waits for the last one at
+//! most, and of those that were given up only what ends a transaction stays, each such end once. What it answers waits until the last piece
+//! was taken.
 
 mod responder;
 
@@ -26,7 +27,8 @@ use std::sync::Arc;
 
 /// The connection of work that no connection here has sent.
 pub(crate) const NO_CONNECTION: usize = usize::MAX;
-/// Calls of one session that wait for the one under way: a ROLLBACK that nobody waits for, and what comes after it, a few times over.
+/// Calls of one session that wait for the one under way: a COMMIT and a ROLLBACK that nobody waits for any more, what comes after them,
+/// and as many again.
 const CALLS_MAX: usize = 8;
 /// Set in the ids of sessions for clients of other nodes: those of this node's own clients are below.
 const HOSTED_SESSIONS: u64 = 1 << 40;
@@ -72,6 +74,10 @@ struct Hosted {
     /// It waits until the client's node has taken a piece.
     paused: Option<SessionWork>,
     calls: VecDeque<(u64, WorkCall)>,
+    /// The client's settings that a call said which was given up before its turn came.
+    settings: Option<Vec<(String, String)>>,
+    /// The call under way ends a transaction: it is run to its end although nobody waits for it.
+    ends_transaction: bool,
     /// The catalog of its transaction's own that the client's node was told.
     told_catalog: Option<Arc<Catalog>>,
     /// Nobody waits for the call under way.
@@ -141,6 +147,11 @@ impl HostedSessions {
             say_end(shared, client, number, WorkEnd::lost(error), Lsn(0));
             return Vec::new();
         }
+        // Two in a row, since what stood between them was given up, are one.
+        let is_again = |(_, last): &(u64, WorkCall)| is_rollback(last) && is_rollback(&call);
+        if hosted.calls.back().is_some_and(is_again) {
+            hosted.remove_call(hosted.calls.len() - 1);
+        }
         hosted.calls.push_back((number, call));
         self.next_call(client, shared)
     }
@@ -202,11 +213,16 @@ impl HostedSessions {
         };
         // Whatever was said of a catalog may not have been heard.
         hosted.told_catalog = None;
-        if hosted.number != number || hosted.idle.is_some() {
-            // It waits for its turn: it is run all the same (a ROLLBACK, whose end nobody waits for), and its answer dropped there.
-            return Vec::new();
+        let waiting = hosted.calls.iter().position(|(waiting, _)| *waiting == number);
+        match waiting {
+            // What ends a transaction is run all the same, and its answer dropped where it was asked for. Anything else would only leave
+            // something behind that nobody knows of: a transaction with its locks.
+            Some(at) if !ends_transaction(&hosted.calls[at].1) => hosted.remove_call(at),
+            Some(_) => {}
+            None if hosted.number == number && hosted.idle.is_none() => return hosted.give_up(),
+            None => {}
         }
-        hosted.give_up()
+        Vec::new()
     }
 
     /// What has not ended is cancelled, and its answer says so. What waits for its turn comes too late for that, as what has ended.
@@ -267,7 +283,8 @@ impl HostedSessions {
             };
         }
         let has_failed = matches!(outcome, Some(WorkOutcome::Failed(_)));
-        if !has_failed && !hosted.is_leaving && hosted.steps.front().is_some() {
+        let is_over = has_failed || hosted.is_leaving || (hosted.is_given_up && !hosted.ends_transaction);
+        if !is_over && hosted.steps.front().is_some() {
             hosted.idle = Some((work.session, work.responder));
             return hosted.next_step().into_iter().collect();
         }
@@ -308,7 +325,9 @@ impl HostedSessions {
                 break;
             };
             (hosted.number, hosted.is_given_up) = (number, false);
-            if let Some(settings) = &call.settings {
+            hosted.ends_transaction = ends_transaction(&call);
+            let earlier = hosted.settings.take();
+            if let Some(settings) = call.settings.as_ref().or(earlier.as_ref()) {
                 session.take_settings_over(settings);
             }
             session.belongs_to(call.trace);
@@ -336,9 +355,22 @@ impl Hosted {
             steps: VecDeque::new(),
             paused: None,
             calls,
+            settings: None,
+            ends_transaction: false,
             told_catalog: None,
             is_given_up: false,
             is_leaving: false,
+        }
+    }
+
+    /// Removes a call whose turn has not come. What it says of settings stays.
+    fn remove_call(&mut self, at: usize) {
+        let said = self.calls.remove(at).and_then(|(_, call)| call.settings);
+        let before = at.checked_sub(1).and_then(|before| self.calls.get_mut(before));
+        match (said, before) {
+            (None, _) => {}
+            (said, Some((_, before))) => before.settings = said,
+            (said, None) => self.settings = said,
         }
     }
 
@@ -403,7 +435,7 @@ fn steps(call: WorkCall, status: TransactionStatus, awaits_data: bool) -> Result
         }
         (_, false) => {}
     }
-    let is_rollback = matches!(&call.run, WorkRun::Text(text) if text == "ROLLBACK");
+    let is_rollback = is_rollback(&call);
     match (call.in_block, status) {
         (true, TransactionStatus::Idle) if is_rollback && !awaits_data => {
             return Err(WorkEnd {
@@ -422,6 +454,15 @@ fn steps(call: WorkCall, status: TransactionStatus, awaits_data: bool) -> Result
     }
     steps.push((Hears::All, requests(call.run)));
     Ok(steps)
+}
+
+/// Whether it rolls back what nobody waits for.
+fn is_rollback(call: &WorkCall) -> bool {
+    matches!(&call.run, WorkRun::Text(text) if text == "ROLLBACK")
+}
+
+fn ends_transaction(call: &WorkCall) -> bool {
+    is_rollback(call) || matches!(&call.run, WorkRun::Text(text) if text == "COMMIT")
 }
 
 fn lost() -> WorkEnd {

@@ -306,6 +306,52 @@ fn a_statement_that_works_on_another_node_can_be_cancelled_there() {
     assert_eq!(ask(&mut sites, "SELECT sum(v) FROM t")[1], "D 10");
 }
 
+/// Has the first node go on alone, and keeps what it says to the other one.
+fn work_alone(sites: &mut [Site; 2], said: &mut Vec<GridMessage>) {
+    for _ in 0..20 {
+        sites[0].node.on_wake();
+        sites[0].turn();
+        sites[0].settle();
+        said.extend(sites[0].node.poll_outgoing().into_iter().map(|(_, message)| message));
+    }
+}
+
+/// The other node has no processor for a while, and statements of a client that are to run there are cancelled, and their blocks rolled
+/// back: nothing of them is run when their turn comes, however many they are, and what the client has set meanwhile is known there.
+#[test]
+fn what_was_cancelled_before_it_ran_on_another_node_leaves_nothing_there() {
+    for blocks in 1..12 {
+        let mut sites = neighbours();
+        ask(&mut sites, "INSERT INTO t VALUES (1, 1), (3, 3)");
+        let mut said = Vec::new();
+        for block in 1..=blocks {
+            sites[0].send(&format!("SET lock_timeout = '{block}s'"));
+            work_alone(&mut sites, &mut said);
+            assert_eq!(sites[0].said(), ["C SET", "Z I"]);
+            sites[0].send("BEGIN; SELECT v FROM t WHERE id = 1 FOR UPDATE");
+            work_alone(&mut sites, &mut said);
+            sites[0].worker.cancel(SessionId(1), CancelReason::ClientRequest);
+            work_alone(&mut sites, &mut said);
+            let told = sites[0].said();
+            assert!(told[1].starts_with("E 57014") && told[2] == "Z E", "{told:?}");
+            sites[0].send("ROLLBACK");
+            work_alone(&mut sites, &mut said);
+            assert_eq!(sites[0].said(), ["C ROLLBACK", "Z I"]);
+        }
+        for message in said {
+            sites[1].node.on_message(NodeId(0), message);
+        }
+        work(&mut sites);
+        let free = ask_at(1, &mut sites, "SELECT v FROM t WHERE id = 1 FOR UPDATE NOWAIT");
+        assert!(free.contains(&"D 1".to_owned()), "{blocks}: {free:?}");
+        let known = ask(
+            &mut sites,
+            "SELECT current_setting('lock_timeout'), v FROM t WHERE id = 3",
+        );
+        assert_eq!(known[1], format!("D {blocks}s|3"));
+    }
+}
+
 /// What follows a COMMIT within a script is a transaction of its own, up to the script's end: it was begun where the rows are, was told to have
 /// done what it was to do, and was never committed.
 #[test]

@@ -606,44 +606,6 @@ fn a_cursor_that_outlasts_its_transaction_has_its_rows_at_any_node() {
     }
 }
 
-/// The same, if no time passes.
-fn heard_at_once(sites: &mut [Site; 2], node: usize) -> Vec<String> {
-    talk(sites);
-    sites[node].request([Request::Deliver]);
-    sites[node].said()
-}
-
-#[test]
-fn what_waits_for_the_log_is_heard_before_what_was_told_after_it() {
-    let mut sites = made();
-    ask_at(1, &mut sites, "LISTEN news");
-    // The commit record is not forced yet when the second one is told, which waits for nothing.
-    sites[0].send("BEGIN; UPDATE stock SET v = v - 1 WHERE id = 2; NOTIFY news, 'first'; COMMIT");
-    let (mut worker, session) = enter_as(SessionId(2), &sites[0].node);
-    worker.submit(Work {
-        session,
-        connection: 1,
-        requests: [query("NOTIFY news, 'second'")].into(),
-        responder: Box::new(Lines::default()),
-        durable_at: Lsn(0),
-    });
-    worker.run(clock_us());
-    let told = heard_at_once(&mut sites, 1);
-    let words: Vec<&str> = told.iter().filter_map(|line| line.split(' ').next_back()).collect();
-    assert_eq!(words, ["first", "second"], "{told:?}");
-    // More than is told again at once, and no time passes.
-    disconnect(&mut sites);
-    let many: String = (0..700)
-        .map(|n| format!("BEGIN; NOTIFY news, 'n{n}'; COMMIT;"))
-        .collect();
-    ask_at(0, &mut sites, &many);
-    (0..2).for_each(|node| sites[node].node.on_node_up(NodeId(1 - node as u32)));
-    sites[0].send("NOTIFY news, 'last'");
-    let told = heard_at_once(&mut sites, 1);
-    assert_eq!(told.len(), 701);
-    assert!(told[700].ends_with("last"), "{:?}", told[700]);
-}
-
 #[test]
 fn a_prepared_statement_shows_no_other_columns_than_were_told() {
     let mut sites = followed();

@@ -4,6 +4,7 @@ mod anew;
 mod away;
 mod blocks;
 mod catalogs;
+mod channels;
 mod circles;
 mod conflicts;
 mod copies;

@@ -8,7 +8,7 @@ use crate::api::{BeginOptions, Change, Changes, CommitLog, DecisionRecord, Outco
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::definition::Definition;
 use crate::queue::holds_read;
-use crate::read::{note_read, raise_marks};
+use crate::read::{note_read, raise_marks, raise_marks_since};
 use crate::rules::{Rule, is_kept};
 use crate::statistics::AbortReason;
 use crate::table::{RECOVERED_LSN, Slot};
@@ -115,11 +115,21 @@ impl FormulaDatabase {
     /// Checks that all that the transaction has read is the same at `at`, where its branches on other partitions have read, and marks it
     /// there, so that it stays so: what was seen on all of them is one state (rule Q-7). The snapshot stays where it is, since versions
     /// are kept for that one. Waits for prepared branches. `at` lies within a tick that was handed out.
+    ///
+    /// What it has confirmed at that place before stays so, by the marks, and is not looked at again: it is asked behind each statement.
     pub fn confirm_at(&mut self, transaction: TransactionId, at: Timestamp) -> Outcome<()> {
         let t = self.active(transaction)?;
-        if at > t.ts {
-            self.validate(transaction, at)?;
-            self.mark_at(transaction, at);
+        if at <= t.ts {
+            return Ok(());
+        }
+        let since = t.confirmed_until(at);
+        self.validate_since(transaction, since, at)?;
+        self.clock = self.clock.max(at);
+        if let Some(t) = self.transactions.get_mut(transaction) {
+            if is_kept(Rule::V4) {
+                raise_marks_since(&mut self.tables, t, since, at);
+            }
+            t.confirm(at);
         }
         Ok(())
     }

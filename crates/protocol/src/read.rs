@@ -216,7 +216,17 @@ impl FormulaDatabase {
 
     /// Checks that each read gives the same value at `when` (protocol.md section 4, commit); the error names the item.
     pub(crate) fn validate(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<()> {
-        match self.first_broken_read(transaction, when)? {
+        self.validate_since(transaction, (0, 0), when)
+    }
+
+    /// The same of what it has read behind so many reads of rows and of ranges.
+    pub(crate) fn validate_since(
+        &mut self,
+        transaction: TransactionId,
+        since: (usize, usize),
+        when: Timestamp,
+    ) -> Outcome<()> {
+        match self.first_broken_read(transaction, since, when)? {
             Held::Yes => Ok(()),
             Held::No(reason, place) => {
                 self.statistics.aborted(reason);
@@ -229,7 +239,7 @@ impl FormulaDatabase {
 
     /// Whether each read gives the same value at `when`.
     pub(crate) fn holds(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<bool> {
-        match self.first_broken_read(transaction, when)? {
+        match self.first_broken_read(transaction, (0, 0), when)? {
             Held::Yes => Ok(true),
             Held::No(..) => Ok(false),
             Held::Unsettled(owner, table) => self.wait(transaction, owner, table, WaitReason::Prepared),
@@ -238,11 +248,16 @@ impl FormulaDatabase {
 
     /// The same without waiting: no, where it depends on an outcome that is not known yet.
     pub(crate) fn surely_holds(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<bool> {
-        Ok(matches!(self.first_broken_read(transaction, when)?, Held::Yes))
+        Ok(matches!(self.first_broken_read(transaction, (0, 0), when)?, Held::Yes))
     }
 
     /// Rule V-1: every row that was read has the same values at `when`. Rule V-2: every range has the same content.
-    fn first_broken_read(&mut self, transaction: TransactionId, when: Timestamp) -> Outcome<Held> {
+    fn first_broken_read(
+        &mut self,
+        transaction: TransactionId,
+        (rows, ranges): (usize, usize),
+        when: Timestamp,
+    ) -> Outcome<Held> {
         let Some(t) = self.transactions.get(transaction) else {
             return Ok(Held::Yes);
         };
@@ -259,7 +274,7 @@ impl FormulaDatabase {
         if self.last_cts <= t.ts && t.after.is_empty() && !undecided {
             return Ok(Held::Yes);
         }
-        for read in t.reads.iter().filter(|_| is_kept(Rule::V1)) {
+        for read in t.reads[rows..].iter().filter(|_| is_kept(Rule::V1)) {
             let held = table_of(&mut self.tables, read.table)?;
             if undecided
                 && let Some(slot) = current_slot(held, read)
@@ -272,7 +287,7 @@ impl FormulaDatabase {
                 return Ok(Held::No(AbortReason::ReadChanged, place));
             }
         }
-        for read in t.ranges.iter().filter(|_| is_kept(Rule::V2)) {
+        for read in t.ranges[ranges..].iter().filter(|_| is_kept(Rule::V2)) {
             let held = table_of(&mut self.tables, read.table)?;
             if undecided && let Some(owner) = unsettled_in(held, read, transaction, when) {
                 return Ok(Held::Unsettled(owner, read.table));
@@ -304,7 +319,12 @@ fn broken_read(place: &Place) -> Error {
 
 /// Raises the marks of everything that `t` has read to `ts`.
 pub(crate) fn raise_marks(tables: &mut Tables, t: &Transaction, ts: Timestamp) {
-    for read in &t.reads {
+    raise_marks_since(tables, t, (0, 0), ts);
+}
+
+/// The same for what it has read behind so many reads of rows and of ranges.
+pub(crate) fn raise_marks_since(tables: &mut Tables, t: &Transaction, (rows, ranges): (usize, usize), ts: Timestamp) {
+    for read in &t.reads[rows..] {
         let Ok(held) = table_of(tables, read.table) else {
             continue;
         };
@@ -314,11 +334,16 @@ pub(crate) fn raise_marks(tables: &mut Tables, t: &Transaction, ts: Timestamp) {
             None => held.low_water = held.low_water.max(ts),
         }
     }
-    for read in &t.ranges {
+    for read in &t.ranges[ranges..] {
         let Ok(held) = table_of(tables, read.table) else {
             continue;
         };
         held.mark_range(&read.range, ts);
+        // Rule R-6: for all rows at once.
+        if read.range == KeyRange::WHOLE {
+            held.all_read.raise(read.columns, ts);
+            continue;
+        }
         let Some(bounds) = key_bounds(&read.range) else {
             continue;
         };

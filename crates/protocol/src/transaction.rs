@@ -88,6 +88,17 @@ pub(crate) struct Transaction {
     pub(crate) prepared_since: Lsn,
     /// Read back from the log after a crash: what it has read is not known any more.
     pub(crate) recovered: bool,
+    confirmed: Option<Box<Confirmed>>,
+}
+
+/// What a transaction has confirmed that it has read is so at a place too, and is kept so there by marks.
+#[derive(Clone, Debug)]
+struct Confirmed {
+    at: Timestamp,
+    reads: usize,
+    ranges: usize,
+    /// The last of the ranges as it was then: a scan that goes on makes it longer.
+    last_range: Option<KeyRange>,
 }
 
 impl Transaction {
@@ -134,7 +145,29 @@ impl Transaction {
             floor: None,
             prepared_since: Lsn(0),
             recovered: false,
+            confirmed: None,
         }
+    }
+
+    /// How many reads of rows, and of ranges, are confirmed at this place.
+    pub(crate) fn confirmed_until(&self, at: Timestamp) -> (usize, usize) {
+        let Some(confirmed) = self.confirmed.as_deref().filter(|confirmed| confirmed.at == at) else {
+            return (0, 0);
+        };
+        let last = confirmed.ranges.checked_sub(1).and_then(|last| self.ranges.get(last));
+        let is_longer = last.map(|last| &last.range) != confirmed.last_range.as_ref();
+        (confirmed.reads, confirmed.ranges - usize::from(is_longer))
+    }
+
+    /// All that it has read so far is confirmed at this place.
+    pub(crate) fn confirm(&mut self, at: Timestamp) {
+        let last_range = self.ranges.last().map(|last| last.range.clone());
+        self.confirmed = Some(Box::new(Confirmed {
+            at,
+            reads: self.reads.len(),
+            ranges: self.ranges.len(),
+            last_range,
+        }));
     }
 
     /// Starts over as another transaction, keeping the room of its lists.

@@ -4,9 +4,10 @@
 //! is between two transactions; others wake it for that.
 
 use crate::databases::DatabaseId;
+use crate::executor::sorting::FixedHasher;
 use rubato_base::{Error, Lsn, Result, SessionId, SqlState};
 use rubato_stages::worker::{Signal, Signals};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Notifications that wait for one session at the most.
@@ -56,7 +57,7 @@ impl Inbox {
 
     fn push(&self, notification: Notification) {
         let mut waiting = self.waiting();
-        waiting.bytes += notification.payload.len() + size_of::<Notification>();
+        waiting.bytes += bytes_of(&notification.payload);
         waiting.notifications.push_back(notification);
     }
 
@@ -116,6 +117,56 @@ impl ChannelAction {
     }
 }
 
+/// What a transaction does to channels when it commits, in order.
+#[derive(Debug, Default)]
+pub(crate) struct ChannelActions {
+    actions: Vec<ChannelAction>,
+    /// What is told by them: the same twice in one transaction is told once.
+    told: HashSet<Told, FixedHasher>,
+    bytes: usize,
+}
+
+impl ChannelActions {
+    /// Adds one. 54000 if the transaction tells more than any session could take.
+    pub(crate) fn add(&mut self, action: ChannelAction) -> Result<()> {
+        if let ChannelAction::Notify { channel, payload } = &action {
+            let told = (Arc::clone(channel), Arc::clone(payload));
+            if self.told.contains(&told) {
+                return Ok(());
+            }
+            if self.told.len() >= INBOX_MAX || self.bytes >= INBOX_BYTES_MAX {
+                let message = "too many notifications in one transaction";
+                return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, message)
+                    .with_detail("They are kept in memory until it commits.")
+                    .with_hint("Tell them in several transactions."));
+            }
+            self.bytes += bytes_of(payload);
+            self.told.insert(told);
+        }
+        self.actions.push(action);
+        Ok(())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[ChannelAction] {
+        &self.actions
+    }
+
+    /// Forgets what was added since there were so many.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        for action in self.actions.drain(count.min(self.actions.len())..) {
+            if let ChannelAction::Notify { channel, payload } = action {
+                self.bytes -= bytes_of(&payload);
+                self.told.remove(&(channel, payload));
+            }
+        }
+    }
+}
+
+/// What a notification takes while it waits.
+fn bytes_of(payload: &str) -> usize {
+    payload.len() + size_of::<Notification>()
+}
+
 /// Who tells something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Teller<'a> {
@@ -131,10 +182,14 @@ pub(crate) struct Teller<'a> {
 impl Channels {
     /// 54000 if a listener has so much to take that no more may be told him.
     pub(crate) fn check_room(&self, database: DatabaseId, actions: &[ChannelAction]) -> Result<()> {
+        let mut last = None;
         for action in actions {
             let ChannelAction::Notify { channel, .. } = action else {
                 continue;
             };
+            if last.replace(channel) == Some(channel) {
+                continue;
+            }
             let mut listeners = self.listeners_of(database, channel);
             if listeners.any(|listener| listener.inbox.is_full()) {
                 let message = "too many notifications in the NOTIFY queue";
@@ -152,9 +207,9 @@ impl Channels {
     }
 
     /// A transaction has committed: what it tells, which those who listen here have in their inboxes.
-    pub(crate) fn commit(&mut self, teller: Teller<'_>, actions: Vec<ChannelAction>, durable_at: Lsn) -> Vec<Told> {
+    pub(crate) fn commit(&mut self, teller: Teller<'_>, actions: ChannelActions, durable_at: Lsn) -> Vec<Told> {
         let mut told: Vec<Told> = Vec::new();
-        for action in actions {
+        for action in actions.actions {
             match action {
                 ChannelAction::Listen(channel) => {
                     let listener = Listener {
@@ -168,12 +223,7 @@ impl Channels {
                         .insert(teller.session, listener);
                 }
                 ChannelAction::Unlisten(channel) => self.unlisten(teller.session, channel.as_deref()),
-                // The same twice in one transaction is told once.
-                ChannelAction::Notify { channel, payload } => {
-                    if !told.contains(&(Arc::clone(&channel), Arc::clone(&payload))) {
-                        told.push((channel, payload));
-                    }
-                }
+                ChannelAction::Notify { channel, payload } => told.push((channel, payload)),
             }
         }
         self.tell((teller.database, teller.backend_id), &told, durable_at);
@@ -240,17 +290,17 @@ mod tests {
         let listen = |channel: &str| ChannelAction::Listen(channel.into());
         assert!(
             channels
-                .commit(teller(0), vec![listen("a"), listen("b")], Lsn(1))
+                .commit(teller(0), all([listen("a"), listen("b")]), Lsn(1))
                 .is_empty()
         );
         // Who listens in the same transaction is told what that transaction tells.
-        let actions = vec![
+        let actions = all([
             notify("a", "1"),
             listen("a"),
             notify("a", "1"),
             notify("c", "x"),
             notify("a", ""),
-        ];
+        ]);
         assert_eq!(channels.commit(teller(1), actions, Lsn(2)).len(), 3);
         let expected = [
             ("a".to_owned(), "1".to_owned(), 11),
@@ -258,24 +308,49 @@ mod tests {
         ];
         assert_eq!(told(&inboxes[0]), expected);
         assert_eq!(told(&inboxes[1]), expected);
-        channels.commit(teller(0), vec![ChannelAction::Unlisten(Some("a".into()))], Lsn(3));
-        channels.commit(teller(0), vec![notify("a", "2")], Lsn(3));
+        channels.commit(teller(0), all([ChannelAction::Unlisten(Some("a".into()))]), Lsn(3));
+        channels.commit(teller(0), all([notify("a", "2")]), Lsn(3));
         assert_eq!(inboxes.each_ref().map(|inbox| told(inbox).len()), [0, 1]);
         channels.unlisten(SessionId(1), None);
-        channels.commit(teller(0), vec![notify("a", "3")], Lsn(3));
+        channels.commit(teller(0), all([notify("a", "3")]), Lsn(3));
         assert_eq!(inboxes.each_ref().map(|inbox| told(inbox).len()), [0, 0]);
-        channels.commit(teller(1), vec![notify("b", "4")], Lsn(3));
+        channels.commit(teller(1), all([notify("b", "4")]), Lsn(3));
         assert_eq!(inboxes.each_ref().map(|inbox| told(inbox).len()), [1, 0]);
         // The channel of another database is another one.
         let elsewhere = Teller {
             database: DatabaseId(20_000),
             ..teller(1)
         };
-        channels.commit(elsewhere, vec![notify("b", "5")], Lsn(4));
+        channels.commit(elsewhere, all([notify("b", "5")]), Lsn(4));
         assert_eq!(told(&inboxes[0]), []);
         // What is told on another node comes into the same inbox.
         channels.tell((DatabaseId::RUBATO, 77), &[("b".into(), "6".into())], Lsn(0));
         assert_eq!(told(&inboxes[0]), [("b".to_owned(), "6".to_owned(), 77)]);
+    }
+
+    fn all<const N: usize>(actions: [ChannelAction; N]) -> ChannelActions {
+        let mut all = ChannelActions::default();
+        actions.into_iter().for_each(|action| all.add(action).unwrap());
+        all
+    }
+
+    #[test]
+    fn a_transaction_tells_so_much_and_the_same_once() {
+        let notify = |payload: &str| ChannelAction::notify("a", payload).unwrap();
+        let mut actions = all([notify("1"), notify("2"), notify("1"), notify("3")]);
+        assert_eq!(actions.as_slice(), [notify("1"), notify("2"), notify("3")]);
+        actions.truncate(1);
+        assert!(actions.add(notify("2")).is_ok());
+        assert_eq!(actions.as_slice(), [notify("1"), notify("2")]);
+        for (payload, least) in [(String::new(), INBOX_MAX), ("x".repeat(PAYLOAD_BYTES_MAX - 8), 1_000)] {
+            let mut actions = ChannelActions::default();
+            let added = (0..).take_while(|n| actions.add(notify(&format!("{n}{payload}"))).is_ok());
+            assert!((least..=INBOX_MAX).contains(&added.count()));
+            assert!(
+                actions.add(notify(&format!("0{payload}"))).is_ok(),
+                "it is told already"
+            );
+        }
     }
 
     #[test]
@@ -289,17 +364,17 @@ mod tests {
             inbox: &inbox,
             signals: None,
         };
-        channels.commit(teller, vec![ChannelAction::Listen("a".into())], Lsn(1));
+        channels.commit(teller, all([ChannelAction::Listen("a".into())]), Lsn(1));
         let payload = "x".repeat(PAYLOAD_BYTES_MAX);
-        let actions = vec![ChannelAction::notify("a", &payload).unwrap()];
+        let actions = || all([ChannelAction::notify("a", &payload).unwrap()]);
         let mut count = 0;
-        while channels.check_room(DatabaseId::RUBATO, &actions).is_ok() {
-            channels.commit(teller, actions.clone(), Lsn(1));
+        while channels.check_room(DatabaseId::RUBATO, actions().as_slice()).is_ok() {
+            channels.commit(teller, actions(), Lsn(1));
             count += 1;
         }
         assert!((1000..=INBOX_MAX).contains(&count));
         inbox.take();
-        assert!(channels.check_room(DatabaseId::RUBATO, &actions).is_ok());
+        assert!(channels.check_room(DatabaseId::RUBATO, actions().as_slice()).is_ok());
         assert!(ChannelAction::notify("a", &"x".repeat(8000)).is_err());
         assert!(ChannelAction::notify("", "x").is_err());
     }

@@ -319,7 +319,7 @@ fn bytes_of(bound: &Bound<Key>) -> Option<&[u8]> {
 }
 
 /// Where the rows of all databases lie, as one node sees it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Layout {
     own: NodeId,
     keeper: NodeId,
@@ -354,20 +354,38 @@ impl Layout {
         (!layout.laid.is_empty() || own != keeper).then_some(layout)
     }
 
+    /// The same with the storage that this one does not know, and `before` does, as it lay. `None`: there is none.
+    pub(crate) fn with_former(&self, before: &Layout) -> Option<Layout> {
+        let is_gone = |storage: &&TableId| !self.laid.contains_key(*storage);
+        let gone: Vec<TableId> = before.laid.keys().filter(is_gone).copied().collect();
+        if gone.is_empty() {
+            return None;
+        }
+        let mut layout = self.clone();
+        for storage in gone {
+            layout.lay_storage(storage, before.laid[&storage].clone());
+        }
+        Some(layout)
+    }
+
     fn lay(&mut self, table: &Table) {
         let rows = Lying::of_rows(table).map(|lying| (table.id, lying));
         let entries = table.indexes.iter().filter_map(|index| {
             let lying = Lying::of_entries(table, *index.columns.first()?)?;
             Some((index.id, lying))
         });
-        for (storage, mut lying) in rows.into_iter().chain(entries) {
-            if let By::Nothing = lying.by {
-                let nodes = lying.now.nodes.iter().map(|node| self.other(*node)).collect();
-                self.copied.insert(storage, nodes);
-            }
-            lying.alike = self.alike(&lying);
-            self.laid.insert(storage, lying);
+        for (storage, lying) in rows.into_iter().chain(entries) {
+            self.lay_storage(storage, lying);
         }
+    }
+
+    fn lay_storage(&mut self, storage: TableId, mut lying: Lying) {
+        if let By::Nothing = lying.by {
+            let nodes = lying.now.nodes.iter().map(|node| self.other(*node)).collect();
+            self.copied.insert(storage, nodes);
+        }
+        lying.alike = self.alike(&lying);
+        self.laid.insert(storage, lying);
     }
 
     /// The number that is shared by all that lie so.
@@ -502,6 +520,10 @@ impl Whereabouts for Layout {
                 nodes.map(|node| self.other(node)).collect()
             }
         }
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        Some(self)
     }
 
     fn own_node(&self) -> Option<NodeId> {

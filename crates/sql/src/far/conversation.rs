@@ -7,13 +7,13 @@ use super::later::Later;
 use super::laying::Laying;
 use super::line::{Line, Purpose};
 use super::seen::Seen;
-use super::{KnownHere, Whereabouts, stop_of};
+use super::sites::Sites;
+use super::{Whereabouts, stop_of};
 use rubato_base::{Error, Key, Lsn, NodeId, SqlState, TableId, TransactionId};
 use rubato_formula::Drawn;
 use rubato_protocol::grid::{Answer, Ending, Operation};
 use rubato_protocol::{KeyRange, Outcome, Stop, Wait, WaitReason};
 use smallvec::SmallVec;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -50,9 +50,7 @@ impl FarMark {
 /// - Outside of such a part there are only reads and locks, which are the same when they are made again: their answers are found by
 ///   what was asked, until the transaction changes something there.
 pub struct FarRows {
-    whereabouts: Arc<dyn Whereabouts>,
-    /// Of rows by [`FarRows::whereabouts`].
-    known_here: RefCell<KnownHere>,
+    sites: Sites,
     lines: BTreeMap<NodeId, Line>,
     /// Parts that are within each other are one.
     depth: u32,
@@ -87,8 +85,7 @@ impl FarRows {
     /// A transaction that has asked nobody.
     pub fn new(whereabouts: Arc<dyn Whereabouts>) -> FarRows {
         FarRows {
-            whereabouts,
-            known_here: RefCell::default(),
+            sites: Sites::new(whereabouts),
             lines: BTreeMap::new(),
             depth: 0,
             row: RowCalls::default(),
@@ -137,19 +134,17 @@ impl FarRows {
 
     /// Where rows are.
     pub fn whereabouts(&self) -> &dyn Whereabouts {
-        &*self.whereabouts
+        self.sites.whereabouts()
     }
 
     /// As [`Whereabouts::is_here`].
     pub(super) fn is_here(&self, storage: TableId, key: &[u8]) -> bool {
-        self.whereabouts
-            .is_here(storage, key, &mut self.known_here.borrow_mut())
+        self.sites.is_here(storage, key)
     }
 
     /// As [`Whereabouts::is_range_here`].
     pub(super) fn is_range_here(&self, storage: TableId, range: &KeyRange) -> bool {
-        self.whereabouts
-            .is_range_here(storage, range, &mut self.known_here.borrow_mut())
+        self.sites.is_range_here(storage, range)
     }
 
     /// Whether another node takes part in the transaction.
@@ -221,10 +216,7 @@ impl FarRows {
 
     /// Rows are there from now on.
     pub fn see(&mut self, whereabouts: Arc<dyn Whereabouts>) {
-        if !Arc::ptr_eq(&self.whereabouts, &whereabouts) {
-            self.known_here.get_mut().clear();
-        }
-        self.whereabouts = whereabouts;
+        self.sites.see(whereabouts);
     }
 
     /// The statement has ended.
@@ -599,7 +591,7 @@ impl FarRows {
 
     fn give_behind(&mut self, node: NodeId, purpose: Purpose, operation: Operation) -> u32 {
         // On the transaction's own node, which takes part in a relay join like the others, it is there already.
-        if self.whereabouts.own_node() != Some(node)
+        if self.whereabouts().own_node() != Some(node)
             && let Some(create) = self.definitions.take_uncreated(node)
         {
             self.number(node, Purpose::Nothing, create);

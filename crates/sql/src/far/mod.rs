@@ -22,6 +22,7 @@ mod moving;
 mod pages;
 mod relay;
 mod seen;
+mod sites;
 mod walk;
 
 pub use conversation::{FarMark, FarRows};
@@ -31,6 +32,7 @@ pub(crate) use laying::{LaidFrom, LaidInVain};
 pub(crate) use locks::LOCKED_IN_ORDER_MAX;
 pub use walk::{Along, Passage};
 
+use crate::layout::Layout;
 use rubato_base::{ColumnSet, Error, Key, NodeId, Row, RowRef, SqlState, TableId, TransactionId};
 use rubato_formula::{Drawn, Formula, RowBounds};
 use rubato_protocol::grid::{Answer, Operation};
@@ -40,7 +42,7 @@ use rubato_protocol::{
 };
 use std::borrow::Cow;
 
-/// Says where rows are. One value for a whole transaction: what lies where may not change beneath it.
+/// Says where rows are. What lies where may not change beneath a transaction: moves wait for it, and storage that is dropped stays known to it.
 pub trait Whereabouts: Send + Sync {
     /// Whether rows of the storage are anywhere but here.
     fn is_elsewhere(&self, storage: TableId) -> bool;
@@ -81,6 +83,11 @@ pub trait Whereabouts: Send + Sync {
     fn former_holders(&self, storage: TableId) -> Vec<Option<NodeId>> {
         let _ = storage;
         Vec::new()
+    }
+
+    /// How all storage lies, where that is known as a whole.
+    fn layout(&self) -> Option<&Layout> {
+        None
     }
 
     /// This node, where rows can go from node to node.

@@ -1,9 +1,10 @@
 //! What a session tells others on channels, and what it is told.
 
 use super::{Block, Session};
-use crate::channels::{ChannelAction, Inbox, Teller};
+use crate::channels::{ChannelAction, ChannelActions, Inbox, Teller};
 use crate::client::Responder;
 use crate::partition::Partition;
+use rubato_base::Result;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,20 +15,20 @@ pub(super) struct SessionChannels {
     /// Those that the session listens to.
     listened: BTreeSet<Arc<str>>,
     /// What its transaction does when it commits.
-    actions: Vec<ChannelAction>,
+    actions: ChannelActions,
 }
 
 impl SessionChannels {
-    pub(super) fn add(&mut self, action: ChannelAction) {
-        self.actions.push(action);
+    pub(super) fn add(&mut self, action: ChannelAction) -> Result<()> {
+        self.actions.add(action)
     }
 
     pub(super) fn actions(&self) -> &[ChannelAction] {
-        &self.actions
+        self.actions.as_slice()
     }
 
     /// What the transaction does, and the channels that the session listens to.
-    pub(super) fn parts_mut(&mut self) -> (&mut Vec<ChannelAction>, &BTreeSet<Arc<str>>) {
+    pub(super) fn parts_mut(&mut self) -> (&mut ChannelActions, &BTreeSet<Arc<str>>) {
         (&mut self.actions, &self.listened)
     }
 
@@ -38,7 +39,7 @@ impl SessionChannels {
 
     /// The session's own part of what its transaction does.
     fn listen(&mut self) {
-        for action in &self.actions {
+        for action in self.actions.as_slice() {
             match action {
                 ChannelAction::Listen(channel) => {
                     self.listened.insert(Arc::clone(channel));
@@ -61,7 +62,7 @@ impl SessionChannels {
 impl Session {
     /// The transaction has committed: others are told what it had to tell.
     pub(super) fn tell_channels(&mut self, partition: &mut Partition) {
-        if self.channels.actions.is_empty() {
+        if self.channels.actions().is_empty() {
             return;
         }
         self.channels.listen();

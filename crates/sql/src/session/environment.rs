@@ -8,7 +8,7 @@ use super::settings::Settings;
 use super::shown::ShownModes;
 use crate::binder::{ResolvedPath, name_of_text, no_relation, split_path};
 use crate::catalog::{Catalog, SchemaId, Sequence, no_schema};
-use crate::channels::ChannelAction;
+use crate::channels::{ChannelAction, ChannelActions};
 use crate::databases::DatabaseId;
 use crate::insight::Insight;
 use crate::partition::SequenceValues;
@@ -104,7 +104,7 @@ pub(crate) struct SessionEnvironment<'a> {
     /// What it may wait for.
     pub(crate) pauses: PauseView<'a>,
     /// What it does to channels.
-    pub(crate) channels: RefCell<&'a mut Vec<ChannelAction>>,
+    pub(crate) channels: RefCell<&'a mut ChannelActions>,
     /// Its prepared statements and cursors.
     pub(super) open: OpenThings<'a>,
 }
@@ -408,10 +408,7 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn notify(&self, channel: &str, payload: &str) -> Result<()> {
-        self.channels
-            .borrow_mut()
-            .push(ChannelAction::notify(channel, payload)?);
-        Ok(())
+        self.channels.borrow_mut().add(ChannelAction::notify(channel, payload)?)
     }
 
     fn signal(&self, backend_id: i32, terminates: bool) -> Result<bool> {

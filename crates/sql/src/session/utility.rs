@@ -128,16 +128,16 @@ impl Session {
             Utility::HandOver(node) => self.hand_over(*node, partition)?,
             Utility::Database(command) => return self.change_databases(command, partition, context, responder),
             Utility::Listen(channel) => {
-                self.channels.add(ChannelAction::Listen(channel.as_str().into()));
+                self.channels.add(ChannelAction::Listen(channel.as_str().into()))?;
                 "LISTEN".into()
             }
             Utility::Unlisten(channel) => {
                 self.channels
-                    .add(ChannelAction::Unlisten(channel.as_deref().map(Into::into)));
+                    .add(ChannelAction::Unlisten(channel.as_deref().map(Into::into)))?;
                 "UNLISTEN".into()
             }
             Utility::Notify { channel, payload } => {
-                self.channels.add(ChannelAction::notify(channel, payload)?);
+                self.channels.add(ChannelAction::notify(channel, payload)?)?;
                 "NOTIFY".into()
             }
             Utility::Maintenance { tag } => (*tag).to_owned(),

@@ -20,6 +20,7 @@ mod lookups;
 mod many_rows;
 mod numbers;
 mod outcomes;
+mod pieces;
 mod pipelines;
 mod placement;
 mod savepoints;

@@ -68,6 +68,25 @@ impl FormulaDatabase {
         ended.any(|own| own.committed_at.is_some_and(|place| place <= ts) && own.definition.closed.contains(&table))
     }
 
+    /// Whether the storage may be written to: the table has no other since.
+    ///
+    /// Rule R-7: older snapshots read what was replaced, and nobody writes to it. A commit stands behind the change, where nobody reads it.
+    ///
+    /// Errors: [`Stop::Abort`]; begun anew, the transaction finds the table as it is.
+    pub(crate) fn not_replaced(&self, table: TableId) -> Outcome<()> {
+        if !self.replaced.contains_key(&table) || !is_kept(Rule::R7) {
+            return Ok(());
+        }
+        let message = "a table was made anew by another transaction";
+        Err(Stop::Abort(Error::serialization(message, format!("storage {table}"))))
+    }
+
+    /// Whether a definition of the table has committed that is still to be carried out here.
+    pub(crate) fn has_changed_unheard(&self, table: TableId) -> bool {
+        let mut ended = self.ended_definitions.iter();
+        ended.any(|own| own.committed_at.is_some() && own.definition.closed.contains(&table))
+    }
+
     /// Waits for a prepared branch that may replace the storage at or below the transaction's snapshot (rule R-7).
     pub(crate) fn settled_storage(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
         if self.closed.is_empty() {

@@ -91,13 +91,14 @@ impl FormulaDatabase {
 
     /// A branch of a transaction of another node is going to write to the table: a schema change of it waits for its end.
     ///
-    /// Errors: [`Stop::Abort`] if the transaction began before the table became what it is.
+    /// Errors: [`Stop::Abort`] if the transaction began before the table became what it is, or the table has other storage by now, which it
+    /// knows nothing of. It may have waited for that.
     pub(crate) fn announce_branch_write(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
+        self.not_replaced(table)?;
         let changed = self.definitions_changed.get(&table).copied();
         let began = self.transactions.get(transaction).map(|t| t.begun);
-        if let (Some(changed), Some(began)) = (changed, began)
-            && began <= changed
-        {
+        let is_older = changed.zip(began).is_some_and(|(changed, began)| began <= changed);
+        if is_older || self.has_changed_unheard(table) {
             let message = "the definition of a table was changed after the transaction had begun on another node";
             return Err(Stop::Abort(Error::serialization(message, format!("storage {table}"))));
         }

@@ -16,7 +16,7 @@ impl FormulaDatabase {
     /// Inserts a row. Rule W-3: ordered on the existence of its key: waits for another transaction that is about to insert or delete
     /// the same key, and gives the row that exists already, if one does.
     pub fn insert(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<Insertion> {
-        self.writable(transaction)?;
+        self.writable(transaction, table)?;
         self.active_on(transaction, table)?;
         let slot = self.slot(table, key.as_bytes())?;
         let item = table_of(&mut self.tables, table)?.item(slot);
@@ -52,7 +52,7 @@ impl FormulaDatabase {
         formula: Formula,
         bounds: &RowBounds,
     ) -> Outcome<BlindUpdate> {
-        self.writable(transaction)?;
+        self.writable(transaction, table)?;
         self.active_on(transaction, table)?;
         let slot = self.slot(table, key)?;
         self.settled(transaction, table, slot, ColumnSet::EXISTENCE)?;
@@ -95,7 +95,7 @@ impl FormulaDatabase {
         key: &[u8],
         change: Change,
     ) -> Outcome<()> {
-        self.writable(transaction)?;
+        self.writable(transaction, table)?;
         let slot = self.slot(table, key)?;
         let holds_place = |item: &Item| item.intent(transaction).is_some();
         if !holds_place(table_of(&mut self.tables, table)?.item(slot)) {
@@ -107,12 +107,12 @@ impl FormulaDatabase {
         self.place(transaction, table, slot, Key::from_bytes(key), change)
     }
 
-    fn writable(&mut self, transaction: TransactionId) -> Outcome<()> {
+    fn writable(&mut self, transaction: TransactionId, table: TableId) -> Outcome<()> {
         if self.active(transaction)?.read_only {
             let message = "cannot change rows in a read-only transaction";
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }
-        Ok(())
+        self.not_replaced(table)
     }
 
     /// The newest row with the transaction's own changes, whose turn has come.

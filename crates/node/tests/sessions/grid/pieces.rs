@@ -1,4 +1,4 @@
-//! What is read in pieces, while others change the table meanwhile.
+//! What is read in pieces, or has waited to write, while others change the table.
 
 use super::blocks::fine;
 use super::spread::spread;
@@ -58,4 +58,57 @@ fn a_cursor_goes_on_in_the_rows_that_it_began_with() {
         }
     }
     assert!(whole > 40, "{whole}: most go on");
+}
+
+/// Who has waited for a schema change to write to the table writes to it as it is since, or is refused: what is told to be done is there.
+#[test]
+fn what_has_waited_for_a_schema_change_is_written_to_the_table_as_it_is() {
+    let tables = [
+        "CREATE TABLE one (id int PRIMARY KEY, v int, w int) WITH (spread = false)",
+        "CREATE TABLE one (id int PRIMARY KEY, v int, w int)",
+        "CREATE TABLE one (id int PRIMARY KEY, v int, w int) WITH (spread = everywhere)",
+    ];
+    let changes = [
+        "ALTER TABLE one ALTER v TYPE bigint",
+        "TRUNCATE one",
+        "ALTER TABLE one ADD x float8 DEFAULT random()",
+        "ALTER TABLE one ADD y int DEFAULT 4",
+        "ALTER TABLE one DROP w",
+        "CREATE INDEX on_v ON one (v)",
+        "ALTER TABLE one DROP CONSTRAINT one_pkey",
+        "ALTER TABLE one RENAME v TO u; ALTER TABLE one RENAME u TO v",
+    ];
+    let writes = [
+        "INSERT INTO one (id, v) VALUES (7, 1)",
+        "INSERT INTO one (id, v) SELECT n, 1 FROM generate_series(7, 7) n",
+        "INSERT INTO one (id, v) VALUES (7, 1) ON CONFLICT DO NOTHING",
+    ];
+    let (mut done, mut refused) = (0, 0);
+    for (change, write) in changes.iter().flat_map(|change| writes.map(|write| (change, write))) {
+        for (table, writer) in tables.iter().flat_map(|table| [(table, 0), (table, 1)]) {
+            let mut sites = spread();
+            assert!(fine(&ask_at(0, &mut sites, table)));
+            let begun = "BEGIN; UPDATE accounts SET v = v - 1 WHERE id IN (1, 2, 3)";
+            assert!(fine(&ask_at(writer, &mut sites, begun)));
+            assert!(fine(&ask_at(1 - writer, &mut sites, &format!("BEGIN; {change}"))));
+            sites[writer].send(write);
+            work(&mut sites);
+            let waited = sites[writer].said();
+            assert_eq!(waited, Vec::<String>::new(), "{change}, {write}: it waits");
+            let changed = ask_at(1 - writer, &mut sites, "COMMIT");
+            work(&mut sites);
+            let told = sites[writer].said();
+            let ended = ask_at(writer, &mut sites, "COMMIT");
+            let is_told = told.contains(&"C INSERT 0 1".to_owned()) && ended[0] == "C COMMIT";
+            let context = format!("{change}, {table}, {write}, at {writer}: {changed:?}, {told:?}, {ended:?}");
+            assert!(
+                is_told || told.iter().chain(&ended).any(|line| line.starts_with("E 40001")),
+                "{context}"
+            );
+            let found = ask_at(0, &mut sites, "SELECT count(*) FROM one WHERE id = 7");
+            assert_eq!(found[1], if is_told { "D 1" } else { "D 0" }, "{context}");
+            (done, refused) = (done + usize::from(is_told), refused + usize::from(!is_told));
+        }
+    }
+    assert!(done > 20, "{done} are done, {refused} refused");
 }

@@ -3,7 +3,7 @@
 use crate::node::{Inbox, Shared};
 use crate::relay::{Left, NodeStage, Payload, SessionWork};
 use parking_lot::Mutex;
-use rubato_base::{Error, Result, SqlState};
+use rubato_base::{Error, Result, SessionId, SqlState};
 use rubato_stages::driver::{LocalRelay, Outcome, RelaySettings, ThreadedRelay};
 use rubato_stages::{Instruction, StageKind, StageMetrics};
 use std::collections::VecDeque;
@@ -108,6 +108,17 @@ impl Driver {
         match self {
             Driver::Local(relay) => relay.waiting(),
             Driver::Threads { .. } => 0,
+        }
+    }
+
+    /// The work of a session that waits for its turn on this thread.
+    pub(crate) fn work_of(&mut self, session: SessionId) -> Option<&mut Box<SessionWork>> {
+        match self {
+            Driver::Local(relay) => {
+                let works = relay.payloads_mut().filter_map(|payload| payload.work.as_mut());
+                works.into_iter().find(|work| work.session.id == session)
+            }
+            Driver::Threads { .. } => None,
         }
     }
 

@@ -117,6 +117,13 @@ impl NodeWorker {
             if !self.held_since_us.is_empty() && !matches!(left_as, Left::HeldBack(_)) {
                 self.held_since_us.remove(&work.session.id);
             }
+            // It was not under way when that was asked for: it was on its way to be begun.
+            let is_cancelled = work.connection == NO_CONNECTION
+                && self.hosted.is_to_be_cancelled(work.session.id)
+                && work.session.cancel(why_cancelled(CancelReason::ClientRequest));
+            if is_cancelled {
+                self.hosted.on_cancelled(work.session.id, true);
+            }
             match left_as {
                 Left::Idle => {
                     self.door.on_idle(&self.shared, &work);
@@ -132,7 +139,7 @@ impl NodeWorker {
                     continue;
                 }
                 Left::Parked(stage) => {
-                    if self.woken_early.remove(&work.session.id) {
+                    if self.woken_early.remove(&work.session.id) || is_cancelled {
                         self.submitted.push_back((stage, work));
                     } else {
                         self.park(stage, work);
@@ -173,7 +180,10 @@ impl NodeWorker {
         for task in tasks {
             match task {
                 Task::Run(work) => self.submit(*work),
-                Task::Cancel(session) => self.cancel(session, CancelReason::ClientRequest),
+                Task::Cancel(session) => {
+                    let is_cancelled = self.cancel_if_under_way(session, CancelReason::ClientRequest);
+                    self.hosted.on_cancelled(session, is_cancelled);
+                }
                 Task::Open(client, start, mut responder) => {
                     let opened = self.open_session(*start, &mut responder);
                     let opened = opened.map(|session| (session, responder));
@@ -182,6 +192,26 @@ impl NodeWorker {
                 }
             }
         }
+    }
+
+    /// Cancels what the session has under way, wherever its work is. False if there is nothing.
+    fn cancel_if_under_way(&mut self, session: SessionId, reason: CancelReason) -> bool {
+        let id = partition_session(session, self.index);
+        let held = self
+            .held_back
+            .iter_mut()
+            // A statement that pauses for others to have their turn is here between two turns.
+            .chain(&mut self.submitted)
+            .map(|(_, work)| work)
+            .find(|work| work.session.id == id);
+        let held = held.or_else(|| self.parked.get_mut(&id).map(|parked| &mut parked.work));
+        // Or it waits for its turn within the stages.
+        let Some(work) = held.or_else(|| self.driver.work_of(id)) else {
+            return false;
+        };
+        let is_cancelled = work.session.cancel(why_cancelled(reason));
+        self.unpark(id);
+        is_cancelled
     }
 
     fn let_in(&mut self) {
@@ -409,28 +439,7 @@ impl StatementWorker for NodeWorker {
     }
 
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {
-        let id = partition_session(session, self.index);
-        let held = self
-            .held_back
-            .iter_mut()
-            // A statement that pauses for others to have their turn is here between two turns.
-            .chain(&mut self.submitted)
-            .map(|(_, work)| work)
-            .find(|work| work.session.id == id);
-        let Some(work) = held.or_else(|| self.parked.get_mut(&id).map(|parked| &mut parked.work)) else {
-            return;
-        };
-        work.session.cancel(match reason {
-            CancelReason::ClientRequest => {
-                Error::new(SqlState::QUERY_CANCELED, "canceling statement due to user request")
-            }
-            CancelReason::Disconnected => Error::new(SqlState::QUERY_CANCELED, "the client has gone"),
-            CancelReason::Shutdown => Error::new(
-                SqlState::ADMIN_SHUTDOWN,
-                "terminating connection due to administrator command",
-            ),
-        });
-        self.unpark(id);
+        self.cancel_if_under_way(session, reason);
     }
 }
 
@@ -446,6 +455,18 @@ fn database_of(start: &SessionStart, databases: &Databases) -> Result<(DatabaseI
         return Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message));
     }
     Ok((found.facts.id, found.facts.settings.clone()))
+}
+
+fn why_cancelled(reason: CancelReason) -> Error {
+    let (code, message) = match reason {
+        CancelReason::ClientRequest => (SqlState::QUERY_CANCELED, "canceling statement due to user request"),
+        CancelReason::Disconnected => (SqlState::QUERY_CANCELED, "the client has gone"),
+        CancelReason::Shutdown => {
+            let message = "terminating connection due to administrator command";
+            (SqlState::ADMIN_SHUTDOWN, message)
+        }
+    };
+    Error::new(code, message)
 }
 
 fn memory_is_full() -> Error {

@@ -67,8 +67,8 @@ pub struct AdvisoryLocks {
     locks: BTreeMap<LockName, Lock>,
     /// What each session holds or waits for.
     of_session: BTreeMap<SessionId, BTreeSet<LockName>>,
-    /// Who waits.
-    waiting: BTreeSet<SessionId>,
+    /// Who waits, and for what.
+    waiting: BTreeMap<SessionId, BTreeSet<LockName>>,
     /// Whether others hold locks, or wait for them, than when that was looked at last.
     has_changed: bool,
     woken: Vec<SessionId>,
@@ -119,14 +119,14 @@ impl AdvisoryLocks {
             }
             self.of_session.entry(session).or_default().insert(key);
             if has_waited {
-                self.note_turn(session);
+                self.waits_no_longer(session, &key);
             }
             return Ok(true);
         }
         if waits {
             if !lock.is_waited_for_by(session) {
                 lock.queue.push_back((session, shared));
-                self.waiting.insert(session);
+                self.waiting.entry(session).or_default().insert(key);
                 self.has_changed = true;
             }
             self.of_session.entry(session).or_default().insert(key);
@@ -187,12 +187,9 @@ impl AdvisoryLocks {
 
     /// The session waits no longer.
     pub fn stop_waiting(&mut self, session: SessionId) {
-        let keys: Vec<LockName> = self.of_session.get(&session).into_iter().flatten().copied().collect();
-        for key in keys {
-            let Some(lock) = self.locks.get_mut(&key) else { continue };
-            let before = lock.queue.len();
-            lock.queue.retain(|(waiter, _)| *waiter != session);
-            if lock.queue.len() != before {
+        for key in self.waiting.remove(&session).unwrap_or_default() {
+            if let Some(lock) = self.locks.get_mut(&key) {
+                lock.queue.retain(|(waiter, _)| *waiter != session);
                 self.settle(session, key);
             }
         }
@@ -218,7 +215,7 @@ impl AdvisoryLocks {
 
     /// What `session` has to do with a lock has become less: wakes who may go on, and forgets what nobody needs.
     fn settle(&mut self, session: SessionId, key: LockName) {
-        self.note_turn(session);
+        self.has_changed = true;
         let Some(lock) = self.locks.get(&key) else { return };
         let free = lock
             .queue
@@ -256,12 +253,14 @@ impl AdvisoryLocks {
         false
     }
 
-    /// The session has come to hold a lock, or does not hold or wait for one any more.
-    fn note_turn(&mut self, session: SessionId) {
+    /// The session has come to hold a lock that it has waited for.
+    fn waits_no_longer(&mut self, session: SessionId, key: &LockName) {
         self.has_changed = true;
-        let waits = |key: &LockName| self.locks.get(key).is_some_and(|lock| lock.is_waited_for_by(session));
-        if !self.of_session.get(&session).is_some_and(|keys| keys.iter().any(waits)) {
-            self.waiting.remove(&session);
+        if let Some(keys) = self.waiting.get_mut(&session) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.waiting.remove(&session);
+            }
         }
     }
 
@@ -273,14 +272,14 @@ impl AdvisoryLocks {
     /// Who waits for whom, if that may be otherwise than when it was asked for last.
     pub(crate) fn changed_waits(&mut self) -> Option<BTreeMap<SessionId, Vec<SessionId>>> {
         let has_changed = std::mem::replace(&mut self.has_changed, false);
-        let waits = || self.waiting.iter().map(|session| (*session, self.blockers(*session)));
+        let waits = || self.waiting.keys().map(|session| (*session, self.blockers(*session)));
         has_changed.then(|| waits().collect())
     }
 
     /// For whom a session waits: those who hold the lock, and those who wait for it before others that wait for the same ones.
     pub fn blockers(&self, session: SessionId) -> Vec<SessionId> {
         let mut blockers = Vec::new();
-        for key in self.of_session.get(&session).into_iter().flatten() {
+        for key in self.waiting.get(&session).into_iter().flatten() {
             let Some(lock) = self.locks.get(key) else { continue };
             let Some(place) = lock.queue.iter().position(|(waiter, _)| *waiter == session) else {
                 continue;
@@ -386,6 +385,26 @@ mod tests {
         }
         assert_eq!(waits(&mut locks), Some(Vec::new()));
         assert!(!locks.is_waited_for());
+    }
+
+    /// Giving back takes no longer for each than there are: twice as many in twice the time, or nobody else is served meanwhile.
+    #[test]
+    fn as_many_as_there_may_be_are_given_back_at_once() {
+        let mut locks = AdvisoryLocks::default();
+        for number in 0..LOCKS_MAX as i64 {
+            assert!(locks.lock(A, DatabaseId::RUBATO, request(number, false)).unwrap());
+        }
+        assert!(!locks.lock(B, DatabaseId::RUBATO, request(7, false)).unwrap());
+        assert!(
+            locks.lock(B, DatabaseId::RUBATO, request(-1, false)).is_err(),
+            "there are enough"
+        );
+        locks.unlock_all(A);
+        assert_eq!((locks.take_woken(), locks.locks.len()), (vec![B], 1));
+        assert!(locks.lock(B, DatabaseId::RUBATO, request(7, false)).unwrap());
+        assert!(!locks.is_waited_for());
+        locks.leave(B);
+        assert!(locks.is_empty() && locks.locks.is_empty());
     }
 
     #[test]

@@ -43,6 +43,19 @@ pub struct Inbox(Mutex<Waiting>);
 struct Waiting {
     notifications: VecDeque<Notification>,
     bytes: usize,
+    /// What came from other nodes while there was no room for it.
+    lost: u64,
+}
+
+impl Waiting {
+    fn is_full(&self) -> bool {
+        self.notifications.len() >= INBOX_MAX || self.bytes >= INBOX_BYTES_MAX
+    }
+
+    fn push(&mut self, notification: Notification) {
+        self.bytes += bytes_of(&notification.payload);
+        self.notifications.push_back(notification);
+    }
 }
 
 impl Inbox {
@@ -51,14 +64,25 @@ impl Inbox {
     }
 
     fn is_full(&self) -> bool {
-        let waiting = self.waiting();
-        waiting.notifications.len() >= INBOX_MAX || waiting.bytes >= INBOX_BYTES_MAX
+        self.waiting().is_full()
     }
 
     fn push(&self, notification: Notification) {
+        self.waiting().push(notification);
+    }
+
+    /// The same if there is room; else it is counted as lost.
+    fn push_if_room(&self, notification: Notification) {
         let mut waiting = self.waiting();
-        waiting.bytes += bytes_of(&notification.payload);
-        waiting.notifications.push_back(notification);
+        match waiting.is_full() {
+            true => waiting.lost += 1,
+            false => waiting.push(notification),
+        }
+    }
+
+    /// How many notifications were lost since this was asked last.
+    pub(crate) fn take_lost(&self) -> u64 {
+        std::mem::take(&mut self.waiting().lost)
     }
 
     /// Takes everything out, oldest first.
@@ -230,17 +254,35 @@ impl Channels {
         told
     }
 
+    /// What a transaction of another node has told, whose commit could not be refused for those who listen here: who has so much to take
+    /// that there is no room for more loses it, and is told so.
+    pub fn hear(&self, teller: (DatabaseId, i32), told: &[Told]) {
+        self.give(teller, told, |listener, notification| {
+            listener.inbox.push_if_room(notification);
+        });
+    }
+
     /// Puts what somebody, as clients know him, tells into the inboxes of those who listen here, and wakes the others among them.
-    pub fn tell(&self, (database, backend_id): (DatabaseId, i32), told: &[Told], durable_at: Lsn) {
+    fn tell(&self, teller: (DatabaseId, i32), told: &[Told], durable_at: Lsn) {
+        self.give(teller, told, |listener, notification| {
+            listener.inbox.push(Notification {
+                durable_at,
+                ..notification
+            });
+        });
+    }
+
+    fn give(&self, (database, backend_id): (DatabaseId, i32), told: &[Told], put: impl Fn(&Listener, Notification)) {
         let mut woken = Vec::new();
         for (channel, payload) in told {
             for listener in self.listeners_of(database, channel) {
-                listener.inbox.push(Notification {
+                let notification = Notification {
                     channel: Arc::clone(channel),
                     payload: Arc::clone(payload),
                     backend_id,
-                    durable_at,
-                });
+                    durable_at: Lsn(0),
+                };
+                put(listener, notification);
                 let own = listener.backend_id;
                 if own == backend_id || woken.contains(&own) {
                     continue;
@@ -324,7 +366,7 @@ mod tests {
         channels.commit(elsewhere, all([notify("b", "5")]), Lsn(4));
         assert_eq!(told(&inboxes[0]), []);
         // What is told on another node comes into the same inbox.
-        channels.tell((DatabaseId::RUBATO, 77), &[("b".into(), "6".into())], Lsn(0));
+        channels.hear((DatabaseId::RUBATO, 77), &[("b".into(), "6".into())]);
         assert_eq!(told(&inboxes[0]), [("b".to_owned(), "6".to_owned(), 77)]);
     }
 
@@ -373,7 +415,15 @@ mod tests {
             count += 1;
         }
         assert!((1000..=INBOX_MAX).contains(&count));
-        inbox.take();
+        // Whose commit on another node was not refused is not heard.
+        channels.hear(
+            (DatabaseId::RUBATO, 77),
+            &[("a".into(), "lost".into()), ("b".into(), "".into())],
+        );
+        assert_eq!(inbox.take().len(), count);
+        assert_eq!([inbox.take_lost(), inbox.take_lost()], [1, 0]);
+        channels.hear((DatabaseId::RUBATO, 77), &[("a".into(), "heard".into())]);
+        assert_eq!((inbox.take().len(), inbox.take_lost()), (1, 0));
         assert!(channels.check_room(DatabaseId::RUBATO, actions().as_slice()).is_ok());
         assert!(ChannelAction::notify("a", &"x".repeat(8000)).is_err());
         assert!(ChannelAction::notify("", "x").is_err());

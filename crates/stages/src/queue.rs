@@ -35,6 +35,11 @@ impl<T> BoundedQueue<T> {
         self.items.pop_front()
     }
 
+    /// All items, from the oldest on.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.items.iter_mut()
+    }
+
     /// How many items wait.
     pub fn len(&self) -> usize {
         self.items.len()

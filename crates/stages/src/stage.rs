@@ -87,6 +87,11 @@ impl<P: Default> Outbox<P> {
         self.waiting.front().map(Box::as_ref)
     }
 
+    /// What waits to be taken away, from the oldest on.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Box<Instruction<P>>> {
+        self.waiting.iter_mut()
+    }
+
     /// Puts back what [`Outbox::pop`] gave.
     pub fn unpop(&mut self, instruction: Box<Instruction<P>>) {
         self.waiting.push_front(instruction);

@@ -191,7 +191,7 @@ impl GridState {
                         .map(|(channel, payload)| (channel.into(), payload.into()))
                         .collect();
                     let who = (DatabaseId(telling.database), telling.backend_id);
-                    partition.channels.tell(who, &told, Lsn(0));
+                    partition.channels.hear(who, &told);
                     self.tellings.heard.insert(from, (life, number));
                     last = number;
                 }

@@ -82,6 +82,8 @@ struct Hosted {
     told_catalog: Option<Arc<Catalog>>,
     /// Nobody waits for the call under way.
     is_given_up: bool,
+    /// It is to be cancelled as soon as it has begun.
+    is_to_be_cancelled: bool,
     /// The client is gone.
     is_leaving: bool,
 }
@@ -103,6 +105,21 @@ impl HostedSessions {
     /// Whether something goes on without being woken.
     pub(crate) fn is_busy(&self) -> bool {
         !self.resting.is_empty()
+    }
+
+    /// What the session has under way was cancelled, or there was nothing yet.
+    pub(crate) fn on_cancelled(&mut self, session: SessionId, is_cancelled: bool) {
+        let client = self.clients.get(&session);
+        if let Some(hosted) = client.and_then(|client| self.hosted.get_mut(client)) {
+            hosted.is_to_be_cancelled = !is_cancelled && hosted.idle.is_none();
+        }
+    }
+
+    /// Whether what the session has under way is to be cancelled, now that it has begun.
+    pub(crate) fn is_to_be_cancelled(&self, session: SessionId) -> bool {
+        let client = self.clients.get(&session);
+        let hosted = client.and_then(|client| self.hosted.get(client));
+        hosted.is_some_and(|hosted| hosted.is_to_be_cancelled && !hosted.ends_transaction)
     }
 
     /// Long statements that have let others have their turn.
@@ -325,6 +342,7 @@ impl HostedSessions {
                 break;
             };
             (hosted.number, hosted.is_given_up) = (number, false);
+            hosted.is_to_be_cancelled = false;
             hosted.ends_transaction = ends_transaction(&call);
             let earlier = hosted.settings.take();
             if let Some(settings) = call.settings.as_ref().or(earlier.as_ref()) {
@@ -359,6 +377,7 @@ impl Hosted {
             ends_transaction: false,
             told_catalog: None,
             is_given_up: false,
+            is_to_be_cancelled: false,
             is_leaving: false,
         }
     }

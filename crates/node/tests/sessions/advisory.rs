@@ -67,6 +67,45 @@ fn a_transaction_that_goes_back_to_a_savepoint_gives_back_what_it_took_since() {
     assert_eq!(world.rows(1, others), ["t|t|f"]);
 }
 
+/// A statement that waits is begun anew when it is woken: what it has given back it does not give back twice, and says so again.
+#[test]
+fn what_was_given_back_before_a_wait_is_given_back_once() {
+    let ways = [
+        // Holds of the lock before, what is asked, what it says, whether the lock is held behind it.
+        (
+            1,
+            "select pg_advisory_lock(1), pg_advisory_unlock(1), pg_advisory_lock(2)",
+            "|t|",
+            true,
+        ),
+        (1, "select pg_advisory_unlock(1), pg_advisory_lock(2)", "t|", false),
+        (2, "select pg_advisory_unlock(1), pg_advisory_lock(2)", "t|", true),
+        (
+            2,
+            "select pg_advisory_unlock(1), pg_advisory_unlock(1), pg_advisory_unlock(1), pg_advisory_lock(2)",
+            "t|t|f|",
+            false,
+        ),
+        (
+            1,
+            "select pg_advisory_unlock(1), pg_advisory_lock(1), pg_advisory_lock(2)",
+            "t||",
+            true,
+        ),
+    ];
+    for (holds, asked, said, is_held) in ways {
+        let mut world = World::new(2);
+        (0..holds).for_each(|_| drop(world.rows(0, "select pg_advisory_lock(1)")));
+        world.rows(1, "select pg_advisory_lock(2)");
+        world.begin(0, asked);
+        assert!(!world.is_idle(0), "{asked}");
+        world.rows(1, "select pg_advisory_unlock(2)");
+        assert!(world.said(0).contains(&format!("D {said}")), "{asked}");
+        let free = world.rows(1, "select pg_try_advisory_lock(1)");
+        assert_eq!(free, [if is_held { "f" } else { "t" }], "{asked}");
+    }
+}
+
 /// What the last holder did is seen by who has waited for it, as if the transaction began then.
 #[test]
 fn who_has_waited_sees_what_the_holder_did() {

@@ -463,7 +463,7 @@ impl Carrier {
                 Event::Outdated { why } => {
                     self.is_outdated = true;
                     // First, since who reads this may end the process.
-                    if let Err(why) = write_outdated(&self.place, &why) {
+                    if let Err(why) = write_outdated(&mut self.place, &why) {
                         tracing::error!(why, "that the folder is not the newest one cannot be written down");
                     }
                     self.node.on_outdated(&why);

@@ -54,6 +54,8 @@ pub(crate) struct Place {
     pub(crate) lives: BTreeMap<NodeId, u64>,
     /// How far the log of each other node is certainly written, as it has said.
     pub(crate) logs: BTreeMap<NodeId, u64>,
+    /// Why the folder is not to be used again: another node has said so.
+    outdated: Option<String>,
 }
 
 /// The file.
@@ -201,6 +203,7 @@ pub(crate) fn take_place(
         lookout,
         lives,
         logs,
+        outdated: None,
     };
     match write_members(&place, &place.members) {
         // What has come to it meanwhile, how far others' logs reach, is in the file beside as well: a full disk keeps no node from being started.
@@ -343,15 +346,17 @@ fn parse(text: &str) -> Result<Known, String> {
 
 /// Writes a list of members down, durably, with the lives of them that were seen.
 pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), String> {
-    write_place(place, members, None)
+    write_place(place, members)
 }
 
-/// Writes down that the folder is not to be used any more, since another node says that it is an old one.
-pub(super) fn write_outdated(place: &Place, why: &str) -> Result<(), String> {
-    write_place(place, &place.members, Some(why))
+/// Writes down that the folder is not to be used any more, since another node says that it is an old one. It stays so, whatever is written
+/// later.
+pub(super) fn write_outdated(place: &mut Place, why: &str) -> Result<(), String> {
+    place.outdated = Some(why.to_owned());
+    write_place(place, &place.members)
 }
 
-fn write_place(place: &Place, members: &Members, outdated: Option<&str>) -> Result<(), String> {
+fn write_place(place: &Place, members: &Members) -> Result<(), String> {
     let mut text = format!(
         "grid = \"{}\"\nnode = {}\napplicant = \"{}\"\nversion = {}\n",
         members.grid,
@@ -362,7 +367,7 @@ fn write_place(place: &Place, members: &Members, outdated: Option<&str>) -> Resu
     if place.is_fresh {
         text.push_str("fresh = true\n");
     }
-    if let Some(why) = outdated {
+    if let Some(why) = &place.outdated {
         let _ = writeln!(text, "outdated = {why:?}");
     }
     for (node, member) in members.entries() {
@@ -531,9 +536,15 @@ mod tests {
         fs::create_dir(folder.path().join("log")).unwrap();
         let again = place_of(folder.path(), wishes()).unwrap().unwrap();
         assert_eq!((&again.lives, &again.logs), (&place.lives, &place.logs));
-        write_outdated(&again, "node 0 is in its life 2, and its life \"3\" has been seen").unwrap();
-        let refused = place_of(folder.path(), wishes()).unwrap_err();
-        assert!(refused.contains("its life \"3\" has been seen"), "{refused}");
+        let mut again = again;
+        write_outdated(&mut again, "node 0 is in its life 2, and its life \"3\" has been seen").unwrap();
+        // What it sees of others until it ends is written down, too.
+        for log in [4_712, 4_713] {
+            let refused = place_of(folder.path(), wishes()).unwrap_err();
+            assert!(refused.contains("its life \"3\" has been seen"), "{refused}");
+            again.logs.insert(NodeId(1), log);
+            write_members(&again, &again.members).unwrap();
+        }
     }
 
     /// A full disk does not keep a node from being started.
@@ -559,8 +570,12 @@ mod tests {
             address: Some("elsewhere:1".to_owned()),
             ..wishes()
         };
-        let place = place_of(folder.path(), moved).unwrap().unwrap();
-        assert!(write_outdated(&place, "why").is_err());
+        let mut place = place_of(folder.path(), moved).unwrap().unwrap();
+        assert!(write_outdated(&mut place, "why").is_err());
+        // It is once there is room.
+        fs::remove_dir(&beside).unwrap();
+        write_members(&place, &place.members).unwrap();
+        assert!(place_of(folder.path(), wishes()).unwrap_err().contains("why"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::{Block, Session};
 use crate::channels::{ChannelAction, ChannelActions, Inbox, Teller};
 use crate::client::Responder;
 use crate::partition::Partition;
-use rubato_base::Result;
+use rubato_base::{Error, Result, SqlState};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -89,6 +89,14 @@ impl Session {
         for notification in self.channels.inbox.take() {
             self.raise_durable(notification.durable_at);
             responder.notification(&notification);
+        }
+        let lost = self.channels.inbox.take_lost();
+        if lost > 0 {
+            let message = format!("{lost} notifications of other nodes were lost");
+            let warning = Error::new(SqlState::WARNING, message)
+                .with_detail("The session had not taken what it was told, and there was no room for more.")
+                .with_hint("A session that listens should not stay in a transaction for long.");
+            self.tell("WARNING", &warning, responder);
         }
     }
 }

@@ -559,11 +559,13 @@ impl Session {
         }
     }
 
-    /// The statement under way is to end with this error when it is next run.
-    pub fn cancel(&mut self, error: Error) {
-        if self.is_busy() || self.awaits_data() || self.commit_waits_since_us.is_some() {
+    /// The statement under way is to end with this error when it is next run. False if there is none.
+    pub fn cancel(&mut self, error: Error) -> bool {
+        let is_under_way = self.is_busy() || self.awaits_data() || self.commit_waits_since_us.is_some();
+        if is_under_way {
             self.cancelled = Some(error);
         }
+        is_under_way
     }
 
     /// The parser stage: takes requests until one needs another stage.

@@ -43,8 +43,11 @@ pub(super) struct Pauses {
     slept: u32,
     /// The checkpoint that it has asked for.
     checkpoint: Option<Ticket>,
-    /// Locks that it has been given.
+    /// Locks that it has been given, and has not given back itself.
     grants: Vec<Grant>,
+    /// Locks from before it that it has given back, and whether they were shared: others may have them by now, so that this is not undone
+    /// when it is run again, nor done twice.
+    given_back: Vec<(AdvisoryKey, bool)>,
     /// Whether the session has ever taken a lock.
     has_locked: bool,
 }
@@ -57,6 +60,8 @@ pub(crate) struct PauseView<'a> {
     database: DatabaseId,
     now_us: i64,
     sleeps: Cell<u32>,
+    /// Locks that it had given back when it was run before, and not yet this time.
+    to_give_back: RefCell<Vec<(AdvisoryKey, bool)>>,
 }
 
 impl<'a> PauseView<'a> {
@@ -67,6 +72,7 @@ impl<'a> PauseView<'a> {
         now_us: i64,
     ) -> PauseView<'a> {
         PauseView {
+            to_give_back: RefCell::new(pauses.given_back.clone()),
             pauses: RefCell::new(pauses),
             locks: RefCell::new(locks),
             session,
@@ -92,11 +98,25 @@ impl<'a> PauseView<'a> {
     }
 
     pub(crate) fn unlock(&self, key: AdvisoryKey, shared: bool) -> bool {
+        let (mut pauses, mut before) = (self.pauses.borrow_mut(), self.to_give_back.borrow_mut());
+        let own = { pauses.grants.iter() }.rposition(|grant| *grant == (key, shared, AdvisoryScope::Session));
+        if let Some(at) = own {
+            pauses.grants.swap_remove(at);
+        } else if let Some(at) = before.iter().position(|given_back| *given_back == (key, shared)) {
+            before.swap_remove(at);
+            return true;
+        }
         let mut locks = self.locks.borrow_mut();
-        locks.unlock(self.session, (self.database, key), shared, AdvisoryScope::Session)
+        let is_held = locks.unlock(self.session, (self.database, key), shared, AdvisoryScope::Session);
+        if is_held && own.is_none() {
+            pauses.given_back.push((key, shared));
+        }
+        is_held
     }
 
     pub(crate) fn unlock_all(&self) {
+        let mut pauses = self.pauses.borrow_mut();
+        pauses.grants.retain(|grant| grant.2 != AdvisoryScope::Session);
         self.locks.borrow_mut().unlock_all(self.session);
     }
 
@@ -212,6 +232,7 @@ impl Session {
         self.pauses.slept = 0;
         self.pauses.checkpoint = None;
         self.pauses.grants.clear();
+        self.pauses.given_back.clear();
     }
 
     /// The transaction has ended, and with it its locks.

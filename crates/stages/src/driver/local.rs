@@ -115,6 +115,13 @@ impl<P: Default> LocalRelay<P> {
         self.outbox.len() + self.queues.iter().map(BoundedQueue::len).sum::<usize>()
     }
 
+    /// What waits anywhere, results included, in no particular order.
+    pub fn payloads_mut(&mut self) -> impl Iterator<Item = &mut P> {
+        let queued = self.queues.iter_mut().flat_map(BoundedQueue::iter_mut);
+        let waiting = queued.chain(self.outbox.iter_mut());
+        waiting.map(|instruction| &mut instruction.payload)
+    }
+
     // The stage to run next: the destination of what is held, else the one nearest to the end of the path.
     fn next_stage(&self) -> Option<StageKind> {
         if let Some(held) = self.outbox.front() {

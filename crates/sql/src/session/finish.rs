@@ -94,7 +94,11 @@ impl Session {
                 self.undo(partition);
                 Next::To(StageKind::Transaction)
             }
-            _ if current.origin == Origin::Replay => self.replay_block(None, partition, responder),
+            // What it has shown so far was to be compared, and is nobody's.
+            _ if current.origin == Origin::Replay => {
+                responder.truncate(current.mark);
+                self.replay_block(None, partition, responder)
+            }
             _ => {
                 responder.truncate(current.mark);
                 reset(current);

@@ -299,3 +299,47 @@ fn counts_and_copies_in_a_block_are_of_one_place() {
         }
     }
 }
+
+/// A block that has shown rows is run again, and that run is undone in the midst of them: they are not told once more, in front of the rows of
+/// the statement that was under way.
+#[test]
+fn rows_of_a_run_that_was_undone_are_nobodys() {
+    let changes = ["TRUNCATE other", "ALTER TABLE other SET (spread = everywhere)"];
+    let mut told_rows = 0;
+    for (reader, change) in [0, 1].iter().flat_map(|reader| changes.map(|change| (*reader, change))) {
+        for (rounds, (own, other)) in
+            (0..60).flat_map(|rounds| [(1, 2), (2, 1), (1, 3), (3, 1)].map(|ids| (rounds, ids)))
+        {
+            let mut sites = followed();
+            for table in ["own", "other", "hot"] {
+                let made = format!("CREATE TABLE {table} (id int PRIMARY KEY, v int)");
+                assert!(fine(&ask_at(0, &mut sites, &made)));
+                let filled = format!("INSERT INTO {table} SELECT n, 0 FROM generate_series(1, 9) n");
+                assert!(fine(&ask_at(0, &mut sites, &filled)));
+            }
+            let query =
+                format!("SELECT id FROM own WHERE id = {own} UNION ALL SELECT id FROM other WHERE id = {other}");
+            let shown = ask_at(reader, &mut sites, &format!("BEGIN; {query}"));
+            assert_eq!(
+                shown.iter().filter(|line| line.starts_with("D ")).count(),
+                2,
+                "{shown:?}"
+            );
+            assert!(fine(&ask_at(
+                1 - reader,
+                &mut sites,
+                "ALTER TABLE hot SET (spread = false)"
+            )));
+            sites[1 - reader].send(change);
+            (0..rounds).for_each(|_| round(&mut sites));
+            sites[reader].send("UPDATE hot SET v = v + 1 WHERE id = 3 RETURNING 77");
+            let context = format!("{change}, at {reader} behind {rounds}");
+            rest(&mut sites, reader, &context);
+            let told = sites[reader].said();
+            let rows: Vec<&String> = told.iter().filter(|line| line.starts_with("D ")).collect();
+            assert!(rows == ["D 77"] || has_failed(&told), "{context}: {told:?}");
+            told_rows += rows.len();
+        }
+    }
+    assert!(told_rows > 3, "{told_rows}");
+}

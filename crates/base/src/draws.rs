@@ -26,3 +26,19 @@ impl Draws {
         self.random.is_none() && self.numbers.is_empty()
     }
 }
+
+/// The last number that a session has had of each sequence: what `currval` and `lastval` tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastNumbers {
+    /// By the number of the sequence, each once.
+    pub by_sequence: Vec<(u32, i64)>,
+    /// The last that `nextval` gave, of whichever sequence.
+    pub last: Option<i64>,
+}
+
+impl LastNumbers {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_sequence.is_empty() && self.last.is_none()
+    }
+}

@@ -32,7 +32,7 @@ mod types;
 mod value;
 
 pub use array::Array;
-pub use draws::{Draws, RandomPlace};
+pub use draws::{Draws, LastNumbers, RandomPlace};
 pub use enumeration::{EnumLabel, EnumTypes, EnumValue};
 pub use error::{Error, Result, SqlState};
 pub use ids::{ColumnSet, GlobalId, Lsn, NodeId, PartitionId, SessionId, TableId, Timestamp, TransactionId};

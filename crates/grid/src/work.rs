@@ -4,7 +4,7 @@
 //! way, and the node that ran it rolls back what had not committed.
 
 use rubato_base::trace::TraceContext;
-use rubato_base::{DataType, Draws, Error, Value};
+use rubato_base::{DataType, Draws, Error, LastNumbers, Value};
 
 /// A message about the work of a session of a client, which the client's node numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,10 @@ pub struct WorkCall {
     pub trace: Option<TraceContext>,
     /// What the statement has drawn before, if it is run again.
     pub draws: Option<Draws>,
+    /// The last numbers that the session has had of sequences, if there are others than at the last call.
+    pub numbers: Option<LastNumbers>,
+    /// When the transaction that is begun began for its client, in microseconds since 2000-01-01 UTC, if it did before.
+    pub began_us: Option<i64>,
     /// What is run.
     pub run: WorkRun,
 }
@@ -126,6 +130,8 @@ pub struct WorkEnd {
     pub temporary: u32,
     /// The catalog that the transaction sees.
     pub catalog: WorkCatalog,
+    /// Numbers of sequences that the session has had since the last end.
+    pub numbers: LastNumbers,
 }
 
 impl WorkEnd {
@@ -136,6 +142,7 @@ impl WorkEnd {
             status: WorkStatus::Idle,
             temporary: 0,
             catalog: WorkCatalog::AsBefore,
+            numbers: LastNumbers::default(),
         }
     }
 }

@@ -9,8 +9,8 @@ mod said;
 use proptest::prelude::*;
 use rubato_base::trace::{Effort, SpanId, TraceContext, TraceId};
 use rubato_base::{
-    ColumnSet, ColumnType, DataType, Draws, Error, GlobalId, Key, NodeId, RandomPlace, Row, SqlState, TableId,
-    Timestamp, Value,
+    ColumnSet, ColumnType, DataType, Draws, Error, GlobalId, Key, LastNumbers, NodeId, RandomPlace, Row, SqlState,
+    TableId, Timestamp, Value,
 };
 use rubato_formula::{
     Bounds, Change, Comparison, Expr, Formula, PartialAggregate, PartialCall, RowBounds, resolve_aggregate,
@@ -514,6 +514,14 @@ impl Choices<'_> {
                 1 => WorkCatalog::Committed,
                 _ => WorkCatalog::Own(self.text().into_bytes()),
             },
+            numbers: self.last_numbers(),
+        }
+    }
+
+    fn last_numbers(&mut self) -> LastNumbers {
+        LastNumbers {
+            by_sequence: (0..self.of(3)).map(|_| (self.small(), self.number() as i64)).collect(),
+            last: self.truth().then(|| self.number() as i64),
         }
     }
 
@@ -549,6 +557,8 @@ impl Choices<'_> {
                 temporary: self.small(),
                 trace: self.context(),
                 draws: self.truth().then(|| self.draws()),
+                numbers: self.truth().then(|| self.last_numbers()),
+                began_us: self.truth().then(|| self.number() as i64),
                 run: self.run(),
             })),
         };

@@ -11,7 +11,9 @@ use crate::databases::{DatabaseId, Databases};
 use crate::far::Whereabouts;
 use crate::plan::Plan;
 use rubato_base::trace::{Effort, TraceContext};
-use rubato_base::{DataType, Draws, Error, Lsn, NodeId, Result, SessionId, Timestamp, TransactionId, Value};
+use rubato_base::{
+    DataType, Draws, Error, LastNumbers, Lsn, NodeId, Result, SessionId, Timestamp, TransactionId, Value,
+};
 use rubato_protocol::grid::{Answer as FarAnswer, Ending, Operation};
 use rubato_protocol::{CommitLog, FormulaDatabase};
 use std::sync::Arc;
@@ -239,6 +241,10 @@ pub struct Call {
     pub trace: Option<TraceContext>,
     /// What the statement has drawn before, if it is run again.
     pub draws: Option<Draws>,
+    /// The last numbers that the session has had of sequences; nothing if it has had none.
+    pub numbers: Option<Arc<LastNumbers>>,
+    /// When the transaction that is begun with it began for its client, in microseconds since 2000-01-01 UTC, if it did before.
+    pub began_us: Option<i64>,
     /// What is run.
     pub run: Run,
 }
@@ -314,6 +320,8 @@ pub struct Ended {
     pub temporary: Option<SchemaId>,
     /// The catalog that the transaction sees there, if that has changed: one of its own, or what is committed.
     pub catalog: Option<Option<Arc<Catalog>>>,
+    /// Numbers of sequences that it has had there.
+    pub numbers: LastNumbers,
 }
 
 impl Ended {
@@ -324,6 +332,7 @@ impl Ended {
             status: TransactionStatus::Idle,
             temporary: None,
             catalog: None,
+            numbers: LastNumbers::default(),
         }
     }
 }

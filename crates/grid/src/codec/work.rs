@@ -6,7 +6,7 @@ use crate::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
 use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_value};
-use rubato_base::{Draws, Error, RandomPlace, Result};
+use rubato_base::{Draws, Error, LastNumbers, RandomPlace, Result};
 
 pub(super) fn put_work(out: &mut Vec<u8>, message: &WorkMessage) {
     put_u64(out, message.session);
@@ -65,6 +65,10 @@ fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
     put_u32(out, call.temporary);
     put_option(out, call.trace.as_ref(), put_context);
     put_option(out, call.draws.as_ref(), put_draws);
+    put_option(out, call.numbers.as_ref(), put_numbers);
+    put_option(out, call.began_us.as_ref(), |out, began_us| {
+        put_u64(out, *began_us as u64)
+    });
     match &call.run {
         WorkRun::Text(sql) => {
             out.push(1);
@@ -123,11 +127,31 @@ fn put_draws(out: &mut Vec<u8>, draws: &Draws) {
         let parts = state.shown.iter().chain(&state.key).chain([&state.statement]);
         parts.for_each(|part| put_u64(out, *part));
     });
-    put_length(out, draws.numbers.len());
-    for (sequence, number) in &draws.numbers {
+    put_sequence_numbers(out, &draws.numbers);
+}
+
+fn put_sequence_numbers(out: &mut Vec<u8>, numbers: &[(u32, i64)]) {
+    put_length(out, numbers.len());
+    for (sequence, number) in numbers {
         put_u32(out, *sequence);
         put_u64(out, *number as u64);
     }
+}
+
+fn read_sequence_numbers(reader: &mut ByteReader<'_>) -> Result<Vec<(u32, i64)>> {
+    read_list(reader, |reader| Ok((reader.u32()?, reader.u64()? as i64)))
+}
+
+fn put_numbers(out: &mut Vec<u8>, numbers: &LastNumbers) {
+    put_sequence_numbers(out, &numbers.by_sequence);
+    put_option(out, numbers.last.as_ref(), |out, last| put_u64(out, *last as u64));
+}
+
+fn read_numbers(reader: &mut ByteReader<'_>) -> Result<LastNumbers> {
+    Ok(LastNumbers {
+        by_sequence: read_sequence_numbers(reader)?,
+        last: read_option(reader, |reader| Ok(reader.u64()? as i64))?,
+    })
 }
 
 fn read_draws(reader: &mut ByteReader<'_>) -> Result<Draws> {
@@ -140,7 +164,7 @@ fn read_draws(reader: &mut ByteReader<'_>) -> Result<Draws> {
     };
     Ok(Draws {
         random: read_option(reader, random)?,
-        numbers: read_list(reader, |reader| Ok((reader.u32()?, reader.u64()? as i64)))?,
+        numbers: read_sequence_numbers(reader)?,
     })
 }
 
@@ -157,6 +181,8 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
         temporary: reader.u32()?,
         trace: read_option(reader, read_context)?,
         draws: read_option(reader, read_draws)?,
+        numbers: read_option(reader, read_numbers)?,
+        began_us: read_option(reader, |reader| Ok(reader.u64()? as i64))?,
         run: match reader.u8()? {
             1 => WorkRun::Text(read_text(reader)?),
             2 => WorkRun::Prepared {
@@ -215,6 +241,7 @@ fn put_end(out: &mut Vec<u8>, end: &WorkEnd) {
             put_bytes(out, content);
         }
     }
+    put_numbers(out, &end.numbers);
 }
 
 fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
@@ -244,6 +271,7 @@ fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
         status,
         temporary,
         catalog,
+        numbers: read_numbers(reader)?,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::GridMessage;
 use super::state::GridState;
-use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState};
+use rubato_base::{Error, LastNumbers, Lsn, NodeId, Result, SessionId, SqlState};
 use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
@@ -13,8 +13,8 @@ use rubato_sql::grid::{Answer, Call, Completed, DataEnd, Ended, Run};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Settings as a session has told them to a node.
-type Told = Arc<[(String, String)]>;
+/// What a session has told a node that keeps one for it: its settings, and the last numbers that it has had of sequences.
+type Told = (Arc<[(String, String)]>, Option<Arc<LastNumbers>>);
 
 /// What a session has called for.
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct Calling {
     may_commit: bool,
     /// What has come and was not taken.
     answers: VecDeque<Answer>,
-    /// The nodes that keep a session for it, and the settings that they were told.
+    /// The nodes that keep a session for it, and what they were told.
     told: BTreeMap<NodeId, Told>,
 }
 
@@ -135,9 +135,12 @@ impl GridState {
         calling.in_block = call.in_block || call.begin.is_some();
         let commits = matches!(&call.run, Run::Text(text) if text == "COMMIT");
         calling.may_commit = commits || !(calling.in_block || call.only_reads);
-        let known = calling.told.insert(to, Arc::clone(&call.settings));
-        let is_news = known.is_none_or(|known| known != call.settings);
-        let settings = is_news.then(|| call.settings.to_vec());
+        let told = (Arc::clone(&call.settings), call.numbers.clone());
+        let known = calling.told.insert(to, told);
+        let knows_settings = { known.as_ref() }.is_some_and(|(settings, _)| *settings == call.settings);
+        let knows_numbers = known.map_or(call.numbers.is_none(), |(_, numbers)| numbers == call.numbers);
+        let settings = (!knows_settings).then(|| call.settings.to_vec());
+        let numbers = (!knows_numbers).then(|| call.numbers.as_deref().cloned().unwrap_or_default());
         let number = calling.number;
         let content = WorkContent::Call(Box::new(WorkCall {
             user: call.user,
@@ -149,6 +152,8 @@ impl GridState {
             temporary: call.temporary.map_or(0, |schema| schema.0),
             trace: call.trace,
             draws: call.draws,
+            numbers,
+            began_us: call.began_us,
             run: run(call.run),
         }));
         self.send_work(session, to, number, content);
@@ -291,5 +296,6 @@ fn ended(end: WorkEnd) -> Ended {
         },
         temporary: (end.temporary != 0).then_some(SchemaId(end.temporary)),
         catalog,
+        numbers: end.numbers,
     }
 }

@@ -13,7 +13,7 @@ use crate::node::Shared;
 use crate::relay::SessionWork;
 use parking_lot::Mutex;
 use responder::{Hears, HostedResponder};
-use rubato_base::{Error, Lsn, NodeId, SessionId, SqlState};
+use rubato_base::{Error, LastNumbers, Lsn, NodeId, SessionId, SqlState};
 use rubato_grid::work::{
     WorkCall, WorkCatalog, WorkContent, WorkDataEnd, WorkEnd, WorkMessage, WorkOutcome, WorkRun, WorkStatus,
 };
@@ -74,8 +74,8 @@ struct Hosted {
     /// It waits until the client's node has taken a piece.
     paused: Option<SessionWork>,
     calls: VecDeque<(u64, WorkCall)>,
-    /// The client's settings that a call said which was given up before its turn came.
-    settings: Option<Vec<(String, String)>>,
+    /// What calls said of the client that were given up before their turn came.
+    said: Said,
     /// The call under way ends a transaction: it is run to its end although nobody waits for it.
     ends_transaction: bool,
     /// The catalog of its transaction's own that the client's node was told.
@@ -86,6 +86,13 @@ struct Hosted {
     is_to_be_cancelled: bool,
     /// The client is gone.
     is_leaving: bool,
+}
+
+/// What a call says of the client beside what it runs, if that is news.
+#[derive(Default)]
+struct Said {
+    settings: Option<Vec<(String, String)>>,
+    numbers: Option<LastNumbers>,
 }
 
 /// What is run of a call in one go, and how much of what comes of it is heard of.
@@ -321,6 +328,7 @@ impl HostedSessions {
                 status,
                 temporary: work.session.temporary_here().map_or(0, |schema| schema.0),
                 catalog: hosted.catalog_of(&work.session),
+                numbers: work.session.new_numbers(),
             });
             let content = WorkContent::Answer { told, end };
             say(shared, client, hosted.number, content, work.durable_at);
@@ -344,12 +352,16 @@ impl HostedSessions {
             (hosted.number, hosted.is_given_up) = (number, false);
             hosted.is_to_be_cancelled = false;
             hosted.ends_transaction = ends_transaction(&call);
-            let earlier = hosted.settings.take();
-            if let Some(settings) = call.settings.as_ref().or(earlier.as_ref()) {
+            let Said { settings, numbers } = std::mem::take(&mut hosted.said);
+            if let Some(settings) = call.settings.as_ref().or(settings.as_ref()) {
                 session.take_settings_over(settings);
+            }
+            if let Some(numbers) = call.numbers.as_ref().or(numbers.as_ref()) {
+                session.take_numbers_over(numbers);
             }
             session.belongs_to(call.trace);
             session.draw_again(call.draws.clone());
+            session.begins_as_of(call.began_us);
             session.is_known_as(call.backend_id);
             session.know_temporary((call.temporary != 0).then_some(SchemaId(call.temporary)));
             match steps(call, session.status(), session.awaits_data()) {
@@ -373,7 +385,7 @@ impl Hosted {
             steps: VecDeque::new(),
             paused: None,
             calls,
-            settings: None,
+            said: Said::default(),
             ends_transaction: false,
             told_catalog: None,
             is_given_up: false,
@@ -382,15 +394,18 @@ impl Hosted {
         }
     }
 
-    /// Removes a call whose turn has not come. What it says of settings stays.
+    /// Removes a call whose turn has not come. What it says of the client stays.
     fn remove_call(&mut self, at: usize) {
-        let said = self.calls.remove(at).and_then(|(_, call)| call.settings);
+        let Some((_, removed)) = self.calls.remove(at) else {
+            return;
+        };
         let before = at.checked_sub(1).and_then(|before| self.calls.get_mut(before));
-        match (said, before) {
-            (None, _) => {}
-            (said, Some((_, before))) => before.settings = said,
-            (said, None) => self.settings = said,
-        }
+        let (settings, numbers) = match before {
+            Some((_, before)) => (&mut before.settings, &mut before.numbers),
+            None => (&mut self.said.settings, &mut self.said.numbers),
+        };
+        *settings = removed.settings.or(settings.take());
+        *numbers = removed.numbers.or(numbers.take());
     }
 
     /// What the client's node is to know of the catalog that the session's transaction sees.

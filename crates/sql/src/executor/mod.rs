@@ -332,6 +332,12 @@ impl Held {
         self.bytes
     }
 
+    /// Takes one entry of this size back.
+    pub(crate) fn remove_bytes(&mut self, bytes: usize) {
+        self.rows = self.rows.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
     /// Forgets what was counted.
     pub(crate) fn clear(&mut self) {
         *self = Held::default();

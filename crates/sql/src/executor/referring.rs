@@ -63,7 +63,6 @@ impl Search {
     ) -> Outcome<bool> {
         let path = path_of(child, foreign_key);
         if self.is_fresh() {
-            // What was visited before a wait counts for nothing.
             found.clear();
             self.0 = match &path {
                 Some(_) => Position::Value(0, None),
@@ -74,30 +73,55 @@ impl Search {
             if context.is_spent() {
                 return Ok(false);
             }
-            self.0 = match (std::mem::take(&mut self.0), &path) {
-                (Position::Value(number, _), Some(_)) if number >= gone.len() => Position::Done,
-                (Position::Value(number, rest), Some(path)) => {
-                    let found = (&mut *found, enough);
-                    let outcome = look_up(child, path, (number, &gone[number]), rest, found, context);
-                    if outcome.as_ref().is_err_and(waits_for_others) {
-                        want(child, path, &gone[number + 1..], context)?;
-                    }
-                    match outcome? {
-                        Some(rest) => Position::Value(number, Some(rest)),
-                        None => Position::Value(number + 1, None),
-                    }
-                }
-                (Position::Scan(_, wanted), _) if wanted.is_empty() => Position::Done,
-                (Position::Scan(rest, wanted), _) => {
-                    match scan_all(child, foreign_key, &wanted, &rest, (&mut *found, enough), context)? {
-                        Some(rest) => Position::Scan(rest, wanted),
-                        None => Position::Done,
-                    }
-                }
-                _ => Position::Done,
+            let (before, position) = (found.len(), std::mem::take(&mut self.0));
+            let next = position.go_on(child, foreign_key, (gone, &path), (&mut *found, enough), context);
+            let stop;
+            (self.0, stop) = match next {
+                Ok(next) => (next, None),
+                Err((position, stop)) => (position, Some(stop)),
             };
+            if let Some(stop) = stop {
+                // It goes on there behind a wait, and what it has come upon since comes again.
+                found.truncate(before);
+                return Err(stop);
+            }
         }
         Ok(true)
+    }
+}
+
+impl Position {
+    /// The next position; with what stops it, the one to go on at.
+    fn go_on(
+        self,
+        child: &Table,
+        foreign_key: &ForeignKey,
+        (gone, path): (&[Gone], &Option<Path<'_>>),
+        found: Found<'_>,
+        context: &mut ExecutionContext<'_>,
+    ) -> std::result::Result<Position, (Position, Stop)> {
+        match (self, path) {
+            (Position::Value(number, _), Some(_)) if number >= gone.len() => Ok(Position::Done),
+            (Position::Value(number, rest), Some(path)) => {
+                let outcome = look_up(child, path, (number, &gone[number]), rest.clone(), found, context);
+                let ahead = match outcome.as_ref().is_err_and(waits_for_others) {
+                    true => want(child, path, &gone[number + 1..], context),
+                    false => Ok(()),
+                };
+                match ahead.and(outcome) {
+                    Ok(Some(rest)) => Ok(Position::Value(number, Some(rest))),
+                    Ok(None) => Ok(Position::Value(number + 1, None)),
+                    Err(stop) => Err((Position::Value(number, rest), stop)),
+                }
+            }
+            (Position::Scan(_, wanted), _) if wanted.is_empty() => Ok(Position::Done),
+            (Position::Scan(rest, wanted), _) => match scan_all(child, foreign_key, &wanted, &rest, found, context) {
+                Ok(Some(rest)) => Ok(Position::Scan(rest, wanted)),
+                Ok(None) => Ok(Position::Done),
+                Err(stop) => Err((Position::Scan(rest, wanted), stop)),
+            },
+            _ => Ok(Position::Done),
+        }
     }
 }
 

@@ -18,4 +18,11 @@ impl SeenKeys {
         self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
         Ok(self.keys.insert(key))
     }
+
+    /// The key has not come: what it was found with is looked at again.
+    pub(super) fn forget(&mut self, key: &Key) {
+        if self.keys.remove(key) {
+            self.held.remove_bytes(size_of::<Key>() + key.heap_bytes());
+        }
+    }
 }

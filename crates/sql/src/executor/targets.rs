@@ -88,6 +88,14 @@ impl ChangeRun {
         written
     }
 
+    /// Takes those back that were found behind so many.
+    fn forget_keys(&mut self, kept: usize) {
+        if let Some(seen) = &mut self.seen {
+            self.keys[kept..].iter().for_each(|key| seen.forget(key));
+        }
+        self.keys.truncate(kept);
+    }
+
     fn add(&mut self, key: Key, limits: &Limits) -> Result<()> {
         if let Some(seen) = &mut self.seen
             && !seen.insert(key.clone(), limits)?
@@ -180,9 +188,9 @@ impl<'a> Target<'a> {
                 Some(index) => self.scan_index(index, &range, run, context),
                 None => self.scan(&range, run, context),
             };
-            if matches!(found, Err(Stop::Wait(_))) && run.seen.is_none() {
+            if matches!(found, Err(Stop::Wait(_))) {
                 // It goes on where this piece began.
-                run.keys.truncate(kept);
+                run.forget_keys(kept);
                 (run.held, run.search) = (held, Search::Range(next, Some(range)));
             }
             rest = found?;

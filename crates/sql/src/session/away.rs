@@ -386,6 +386,8 @@ impl Session {
             temporary: self.temporary_elsewhere(),
             trace: self.trace_context(),
             draws: self.drawn_before(partition).filter(|draws| !draws.is_empty()),
+            numbers: self.taken.had.shared(),
+            began_us: self.began_us.filter(|_| !in_block),
             run,
         };
         desk.call(self.id, node, call)?;
@@ -480,6 +482,7 @@ impl Session {
     pub(super) fn end_call(&mut self, end: Ended, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         self.deadline_us = None;
         self.hear_of_temporary(&end);
+        self.taken.had.hear(&end.numbers);
         let ran_at = self.away.as_ref().map(Away::node);
         let is_cancelled = self.away.as_ref().is_some_and(|away| away.cancelled.is_some());
         let has_savepoints = self.away.as_ref().is_some_and(|away| !away.marks.is_empty());
@@ -527,6 +530,9 @@ impl Session {
                 Next::To(StageKind::Parser)
             }
             Ok(Completed::Tag(tag)) => {
+                if self.block == Block::None {
+                    self.began_us = None;
+                }
                 // The block goes on after an error: it was rolled back to a savepoint.
                 if end.status == TransactionStatus::InTransaction && self.block == Block::Failed {
                     self.block = Block::Explicit;
@@ -634,6 +640,8 @@ impl Session {
             temporary: self.temporary_elsewhere(),
             trace: None,
             draws: None,
+            numbers: self.taken.had.shared(),
+            began_us: None,
             run: Run::Text("ROLLBACK".to_owned()),
         };
         // A node that cannot be reached has rolled it back, or will when it knows.

@@ -303,6 +303,11 @@ impl Session {
         self.began_us = None;
     }
 
+    /// The transaction that begins next has begun for its client before, on another node: that is its time.
+    pub fn begins_as_of(&mut self, began_us: Option<i64>) {
+        self.began_us = began_us.or(self.began_us);
+    }
+
     /// In a grid: a statement that depends on no row has ended, and the block has done nothing else. Its transaction begins anew with the
     /// next one, at a tick of that time, as the snapshot of a node alone moves up to what is read: whoever has waited for an advisory lock
     /// sees what was done under it.
@@ -358,6 +363,7 @@ impl Session {
         }
         self.block = Block::None;
         self.begins_later = false;
+        self.began_us = None;
         self.modes = Default::default();
         self.replay.forget();
         self.lost = None;

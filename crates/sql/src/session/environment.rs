@@ -1,6 +1,7 @@
 //! What expressions see of the session while a statement runs.
 
 use super::drawing::BlockDraws;
+use super::had::HadNumbers;
 use super::kept_open::OpenThings;
 use super::pause::PauseView;
 use super::random::{Random, Randoms};
@@ -45,8 +46,7 @@ pub struct Identity {
 /// Numbers that the session took from sequences.
 #[derive(Clone, Debug, Default)]
 pub struct TakenNumbers {
-    by_sequence: BTreeMap<u32, i64>,
-    last: Option<(u32, i64)>,
+    pub(super) had: HadNumbers,
     /// Whether numbers or ids were taken since the session last wrote down how far they are.
     pub(super) are_new: bool,
     /// Numbers that were fetched for the statement from the node that has the sequences.
@@ -252,30 +252,24 @@ impl Environment for SessionEnvironment<'_> {
             }
         };
         let mut taken = self.taken.borrow_mut();
-        taken.by_sequence.insert(sequence.id, value);
-        taken.last = Some((sequence.id, value));
+        taken.had.note(sequence.id, value, true);
         taken.are_new = true;
         Ok(value)
     }
 
     fn current_value(&self, sequence: &str) -> Result<i64> {
         let sequence = self.sequence(sequence)?;
-        self.taken
-            .borrow()
-            .by_sequence
-            .get(&sequence.id)
-            .copied()
-            .ok_or_else(|| {
-                let message = format!(
-                    "currval of sequence \"{}\" is not yet defined in this session",
-                    sequence.name
-                );
-                Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-            })
+        self.taken.borrow().had.of(sequence.id).ok_or_else(|| {
+            let message = format!(
+                "currval of sequence \"{}\" is not yet defined in this session",
+                sequence.name
+            );
+            Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+        })
     }
 
     fn last_value(&self) -> Result<i64> {
-        self.taken.borrow().last.map(|last| last.1).ok_or_else(|| {
+        self.taken.borrow().had.last().ok_or_else(|| {
             Error::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "lastval is not yet defined in this session",
@@ -289,7 +283,7 @@ impl Environment for SessionEnvironment<'_> {
         let value = self.sequences.borrow_mut().set(sequence, value, is_called)?;
         self.taken.borrow_mut().drawn.is_set();
         if is_called {
-            self.taken.borrow_mut().by_sequence.insert(sequence.id, value);
+            self.taken.borrow_mut().had.note(sequence.id, value, false);
         }
         Ok(value)
     }

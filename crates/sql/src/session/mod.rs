@@ -41,6 +41,7 @@ mod failing;
 mod far;
 mod finish;
 mod follow;
+mod had;
 mod kept_open;
 mod later;
 mod moves;

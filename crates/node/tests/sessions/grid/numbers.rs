@@ -1,5 +1,6 @@
 //! Numbers of sequences in transactions that run on another node than the one that has the sequences.
 
+use super::blocks::made;
 use super::circles::{begin_there, has_row, lock_at};
 use super::*;
 
@@ -178,5 +179,44 @@ fn random_numbers_follow_from_their_seed_on_every_node() {
         ask_at(node, &mut sites, "SELECT setseed(0.5)");
         let drawn = ask_at(node, &mut sites, "SELECT random()");
         assert_eq!(drawn[1], "D 0.9851677175347999", "{node}: {drawn:?}");
+    }
+}
+
+/// What `currval` and `lastval` tell is the session's own, whichever node has the sequences by then.
+#[test]
+fn the_last_numbers_of_a_session_stay_when_the_keeping_is_handed_over() {
+    for client in [0, 1] {
+        let mut sites = made();
+        ask_at(0, &mut sites, "CREATE SEQUENCE a; CREATE SEQUENCE b START 50");
+        let mut has = |sql: &str, wanted: &str| {
+            let told = ask_at(client, &mut sites, sql);
+            assert!(told.contains(&format!("D {wanted}")), "at {client}, {sql}: {told:?}");
+        };
+        has("SELECT nextval('a')", "1");
+        has("SELECT nextval('b')", "50");
+        has(
+            "BEGIN; INSERT INTO orders (what) VALUES ('x'); COMMIT; SELECT setval('a', 7), lastval() - currval('orders_id_seq')",
+            "7|0",
+        );
+        let shown = "SELECT currval('a'), currval('b'), lastval() - currval('orders_id_seq')";
+        has(shown, "7|50|0");
+        for (keeper, next) in [(1, 8), (0, 9), (1, 10)] {
+            let handed = ask_at(0, &mut sites, &format!("ALTER GRID HAND OVER TO NODE {keeper}"));
+            assert!(handed.iter().all(|line| !line.starts_with("E ")), "{handed:?}");
+            let mut has = |sql: &str, wanted: &str| {
+                let told = ask_at(client, &mut sites, sql);
+                assert!(
+                    told.contains(&format!("D {wanted}")),
+                    "at {client}, {sql}, kept by {keeper}: {told:?}"
+                );
+            };
+            has("SELECT currval('b')", "50");
+            has("SELECT currval('a')", &(next - 1).to_string());
+            has("SELECT nextval('a')", &next.to_string());
+            has("SELECT lastval(), currval('a')", &format!("{next}|{next}"));
+        }
+        ask_at(client, &mut sites, "DISCARD SEQUENCES");
+        let told = ask_at(client, &mut sites, "SELECT currval('a')");
+        assert!(told.iter().any(|line| line.starts_with("E 55000")), "{told:?}");
     }
 }

@@ -112,3 +112,52 @@ fn what_has_waited_for_a_schema_change_is_written_to_the_table_as_it_is() {
     }
     assert!(done > 20, "{done} are done, {refused} refused");
 }
+
+/// Rows that refer are looked for among more of them than are kept while a statement waits for the next ones.
+#[test]
+fn referring_rows_are_looked_for_among_many_of_other_nodes() {
+    for node in [0, 1] {
+        let mut sites = followed();
+        let made = "CREATE TABLE parents (id int PRIMARY KEY);
+                    CREATE TABLE children (id int PRIMARY KEY, parent int REFERENCES parents, pad text);
+                    CREATE TABLE followed (id int PRIMARY KEY, parent int REFERENCES parents ON DELETE CASCADE, pad text);
+                    CREATE TABLE checked (id int PRIMARY KEY, parent int REFERENCES parents DEFERRABLE INITIALLY DEFERRED, pad text);
+                    INSERT INTO parents SELECT n FROM generate_series(0, 12) n";
+        assert!(fine(&ask_at(0, &mut sites, made)));
+        for table in ["children", "followed", "checked"] {
+            let filled =
+                format!("INSERT INTO {table} SELECT n, n % 10, repeat('x', 1000) FROM generate_series(1, 14000) n");
+            assert!(fine(&ask_patiently(0, &mut sites, &filled)));
+        }
+        let told = ask_patiently(node, &mut sites, "DELETE FROM parents WHERE id = 10");
+        assert_eq!(told, ["C DELETE 1", "Z I"]);
+        let told = ask_patiently(node, &mut sites, "DELETE FROM parents WHERE id = 3");
+        assert!(told[0].starts_with("E 23503"), "{told:?}");
+        assert!(fine(&ask_patiently(
+            node,
+            &mut sites,
+            "UPDATE children SET parent = 12 WHERE parent = 3 OR pad = 'y'"
+        )));
+        assert!(fine(&ask_patiently(
+            node,
+            &mut sites,
+            "UPDATE checked SET parent = 12 WHERE parent = 3 OR id BETWEEN 5 AND 6"
+        )));
+        let told = ask_patiently(node, &mut sites, "DELETE FROM parents WHERE id = 3");
+        assert_eq!(told, ["C DELETE 1", "Z I"]);
+        let left = ask_patiently(node, &mut sites, "SELECT count(*) FROM followed");
+        assert_eq!(left[1], "D 12600");
+    }
+}
+
+/// As [`ask_at`] for what takes its time.
+fn ask_patiently(node: usize, sites: &mut [Site; 2], sql: &str) -> Vec<String> {
+    sites[node].send(sql);
+    for _ in 0..200 {
+        work(sites);
+        if sites[node].idle.is_some() {
+            return sites[node].said();
+        }
+    }
+    panic!("{sql}: no answer");
+}

@@ -3,6 +3,7 @@
 use super::blocks::{fine, made, prepared};
 use super::definitions::kill;
 use super::*;
+use crate::world::pass;
 
 #[test]
 fn a_block_moves_with_its_savepoints() {
@@ -247,4 +248,32 @@ fn a_savepoint_that_went_with_its_node_is_told_of_as_that() {
     let never = ask_at(1, &mut sites, "BEGIN; SELECT 1 / 0; ROLLBACK TO s");
     let never = [never, ask_at(1, &mut sites, "ROLLBACK TO s")].concat();
     assert!(never.iter().any(|line| line.starts_with("E 3B001")), "{never:?}");
+}
+
+/// A block that has shown when it began moves to the keeper, and says the same there; what follows is of another time.
+#[test]
+fn a_block_has_one_time_wherever_it_goes_on() {
+    for needs in [
+        "CREATE TABLE new (id int)",
+        "SELECT setval('orders_id_seq', 9)",
+        "SELECT pg_advisory_xact_lock(1)",
+    ] {
+        for before in ["SELECT now()", "UPDATE stock SET v = v - 1 WHERE id = 1; SELECT now()"] {
+            let mut sites = made();
+            let time = |told: Vec<String>| told.into_iter().find(|line| line.starts_with("D ")).expect("a time");
+            let shown = time(ask_at(1, &mut sites, &format!("BEGIN; {before}")));
+            pass(2_000_000);
+            assert!(fine(&ask_at(1, &mut sites, needs)), "{needs}");
+            let again = time(ask_at(1, &mut sites, "SELECT transaction_timestamp()"));
+            assert_eq!(again, shown, "{needs}, {before}");
+            assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+            for after in [
+                "SELECT now()",
+                "SELECT now() FROM stock WHERE id = 1",
+                "BEGIN; SELECT now()",
+            ] {
+                assert_ne!(time(ask_at(1, &mut sites, after)), shown, "{needs}, {before}, {after}");
+            }
+        }
+    }
 }

@@ -1,0 +1,123 @@
+//! The last number that a session has had of each sequence, wherever it has taken it.
+//!
+//! It is the client's session that knows: what its statements take on another node comes back with their answers, and goes along with the
+//! next one, to whichever node has the sequences by then.
+
+use super::Session;
+use rubato_base::LastNumbers;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What `currval` and `lastval` tell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HadNumbers {
+    by_sequence: BTreeMap<u32, i64>,
+    last: Option<i64>,
+    /// All of it for another node, made when it is asked for.
+    shared: Option<Arc<LastNumbers>>,
+    /// Of it what has come since that was taken last.
+    news: NewNumbers,
+}
+
+#[derive(Clone, Debug, Default)]
+struct NewNumbers {
+    by_sequence: BTreeMap<u32, i64>,
+    last: Option<i64>,
+}
+
+impl HadNumbers {
+    /// `nextval` gives a number (`is_last`), or `setval` sets one.
+    pub(super) fn note(&mut self, sequence: u32, value: i64, is_last: bool) {
+        self.shared = None;
+        self.by_sequence.insert(sequence, value);
+        self.news.by_sequence.insert(sequence, value);
+        if is_last {
+            (self.last, self.news.last) = (Some(value), Some(value));
+        }
+    }
+
+    pub(super) fn of(&self, sequence: u32) -> Option<i64> {
+        self.by_sequence.get(&sequence).copied()
+    }
+
+    pub(super) fn last(&self) -> Option<i64> {
+        self.last
+    }
+
+    /// All of it, for the node that a statement is to run on. The same one until it changes.
+    pub(super) fn shared(&mut self) -> Option<Arc<LastNumbers>> {
+        if self.by_sequence.is_empty() && self.last.is_none() {
+            return None;
+        }
+        let (by_sequence, last) = (&self.by_sequence, self.last);
+        let made = self.shared.get_or_insert_with(|| {
+            let by_sequence = by_sequence
+                .iter()
+                .map(|(sequence, value)| (*sequence, *value))
+                .collect();
+            Arc::new(LastNumbers { by_sequence, last })
+        });
+        Some(Arc::clone(made))
+    }
+
+    /// What has come since this was asked last.
+    fn take_news(&mut self) -> LastNumbers {
+        let NewNumbers { by_sequence, last } = std::mem::take(&mut self.news);
+        LastNumbers {
+            by_sequence: by_sequence.into_iter().collect(),
+            last,
+        }
+    }
+
+    /// It has come on another node.
+    pub(super) fn hear(&mut self, news: &LastNumbers) {
+        if !news.is_empty() {
+            self.shared = None;
+            self.by_sequence.extend(news.by_sequence.iter().copied());
+            self.last = news.last.or(self.last);
+        }
+    }
+}
+
+impl Session {
+    /// The numbers that a session on another node has had, for which this one works.
+    pub fn take_numbers_over(&mut self, had: &LastNumbers) {
+        self.taken.had = HadNumbers {
+            by_sequence: had.by_sequence.iter().copied().collect(),
+            last: had.last,
+            ..HadNumbers::default()
+        };
+    }
+
+    /// Of the numbers that this one has had for it what has come since that was asked last.
+    pub fn new_numbers(&mut self) -> LastNumbers {
+        self.taken.had.take_news()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_had_elsewhere_is_had() {
+        let (mut own, mut other) = (HadNumbers::default(), HadNumbers::default());
+        assert_eq!(own.shared(), None);
+        own.note(7, 1, true);
+        own.note(8, 20, false);
+        let shared = own.shared().expect("some");
+        assert!(own.shared().is_some_and(|again| Arc::ptr_eq(&shared, &again)));
+        other.hear(&shared);
+        assert_eq!((other.of(7), other.of(8), other.last()), (Some(1), Some(20), Some(1)));
+        assert!(other.take_news().is_empty(), "it is known where it comes from");
+        other.note(9, 5, true);
+        other.note(7, 2, false);
+        let news = other.take_news();
+        assert_eq!((&news.by_sequence[..], news.last), (&[(7, 2), (9, 5)][..], Some(5)));
+        own.hear(&news);
+        assert_eq!((own.of(7), own.of(9), own.last()), (Some(2), Some(5), Some(5)));
+        assert!(own.shared().is_some_and(|again| again.by_sequence.len() == 3));
+        own.hear(&other.take_news());
+        assert_eq!(own.last(), Some(5));
+    }
+}

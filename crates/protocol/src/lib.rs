@@ -35,6 +35,7 @@ mod noting;
 mod owners;
 mod queue;
 mod read;
+mod reads;
 mod recovery;
 mod redefined;
 mod rules;

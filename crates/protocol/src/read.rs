@@ -37,6 +37,7 @@ impl FormulaDatabase {
     ) -> Outcome<Option<Cow<'_, Row>>> {
         self.active_on(transaction, table)?;
         self.settled_storage(transaction, table)?;
+        self.shorten_reads(transaction);
         let slot = self.slot(table, key)?;
         let own = table_of(&mut self.tables, table)?.item(slot).intent(transaction);
         let shows_own = own.is_some_and(|intent| !intent.changes.is_empty() && intent.written.intersects(columns));
@@ -121,6 +122,7 @@ impl FormulaDatabase {
     ) -> Outcome<ScanEnd> {
         self.active_on(transaction, table)?;
         self.settled_storage(transaction, table)?;
+        self.shorten_reads(transaction);
         let columns = columns.union(ColumnSet::EXISTENCE);
         let notes_shown = self.reads_may_wait();
         let Some(t) = self.transactions.get_mut(transaction) else {

@@ -159,6 +159,11 @@ impl Transaction {
         (confirmed.reads, confirmed.ranges - usize::from(is_longer))
     }
 
+    /// What it has read is kept otherwise from now on.
+    pub(crate) fn forget_confirmed(&mut self) {
+        self.confirmed = None;
+    }
+
     /// All that it has read so far is confirmed at this place.
     pub(crate) fn confirm(&mut self, at: Timestamp) {
         let last_range = self.ranges.last().map(|last| last.range.clone());

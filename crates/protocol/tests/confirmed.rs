@@ -160,3 +160,47 @@ fn nobody_comes_to_stand_before_the_place_where_something_was_confirmed() {
         assert!(prepared.floor > at, "{way}: {prepared:?}");
     }
 }
+
+/// However often and long a transaction reads, what is kept of it is bounded, and says of each change of what it has read that it was one.
+#[test]
+fn what_is_kept_of_many_reads_is_short_and_says_the_same() {
+    const MANY: i32 = 300_000;
+    for (rows, changed, holds) in [
+        (1_000, Some(999), false),
+        (MANY, Some(MANY - 1), false),
+        (1_000, None, true),
+    ] {
+        let mut log = CountingLog(0);
+        let mut database = filled(&mut log);
+        let loader = database.begin(options());
+        for id in ROWS..rows {
+            assert_eq!(
+                database.insert(loader, TABLE, key(id), row(id, 0)),
+                Ok(Insertion::Inserted)
+            );
+        }
+        database.commit(loader, None, &mut log).expect("commits");
+        let reader = database.begin(options());
+        for place in 0..3 * MANY / 2 {
+            assert!(read(&mut database, reader, place % rows));
+        }
+        for place in 0..150_000 {
+            let from = place % 1_000;
+            let range = KeyRange {
+                from: Bound::Included(key(from)),
+                to: Bound::Included(key(from)),
+            };
+            assert_eq!(scan_range(&mut database, reader, &range), 1);
+        }
+        let (kept_rows, kept_ranges) = database.reads_kept(reader);
+        assert!(
+            kept_rows <= 1 << 18 && kept_ranges <= 1 << 16,
+            "{kept_rows}, {kept_ranges}"
+        );
+        if let Some(changed) = changed {
+            delete(&mut database, changed, &mut log);
+        }
+        let at = Timestamp(database.newest_place().0 + 1_000);
+        assert_eq!(is_confirmed(&mut database, reader, at), holds, "{rows}");
+    }
+}

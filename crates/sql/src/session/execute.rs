@@ -241,8 +241,9 @@ impl Session {
         };
         if current.describe && plan.returns_rows() {
             current.describe = false;
-            current.mark = responder.buffered_bytes();
             responder.row_description(&plan.output, &current.formats);
+            // They are told once, whatever is taken back of the rows.
+            current.mark = responder.buffered_bytes();
         }
         self.text.now_us = self.transaction_time_us(context.now_us);
         let savepoint = self.begin_statement(id, partition);

@@ -74,24 +74,20 @@ impl Search {
                 return Ok(false);
             }
             let (before, position) = (found.len(), std::mem::take(&mut self.0));
-            let next = position.go_on(child, foreign_key, (gone, &path), (&mut *found, enough), context);
-            let stop;
-            (self.0, stop) = match next {
-                Ok(next) => (next, None),
-                Err((position, stop)) => (position, Some(stop)),
-            };
-            if let Some(stop) = stop {
+            let outcome;
+            (self.0, outcome) = position.go_on(child, foreign_key, (gone, &path), (&mut *found, enough), context);
+            if outcome.is_err() {
                 // It goes on there behind a wait, and what it has come upon since comes again.
                 found.truncate(before);
-                return Err(stop);
             }
+            outcome?;
         }
         Ok(true)
     }
 }
 
 impl Position {
-    /// The next position; with what stops it, the one to go on at.
+    /// The next position, or with what stops it the one to go on at.
     fn go_on(
         self,
         child: &Table,
@@ -99,9 +95,9 @@ impl Position {
         (gone, path): (&[Gone], &Option<Path<'_>>),
         found: Found<'_>,
         context: &mut ExecutionContext<'_>,
-    ) -> std::result::Result<Position, (Position, Stop)> {
+    ) -> (Position, Outcome<()>) {
         match (self, path) {
-            (Position::Value(number, _), Some(_)) if number >= gone.len() => Ok(Position::Done),
+            (Position::Value(number, _), Some(_)) if number >= gone.len() => (Position::Done, Ok(())),
             (Position::Value(number, rest), Some(path)) => {
                 let outcome = look_up(child, path, (number, &gone[number]), rest.clone(), found, context);
                 let ahead = match outcome.as_ref().is_err_and(waits_for_others) {
@@ -109,18 +105,18 @@ impl Position {
                     false => Ok(()),
                 };
                 match ahead.and(outcome) {
-                    Ok(Some(rest)) => Ok(Position::Value(number, Some(rest))),
-                    Ok(None) => Ok(Position::Value(number + 1, None)),
-                    Err(stop) => Err((Position::Value(number, rest), stop)),
+                    Ok(Some(rest)) => (Position::Value(number, Some(rest)), Ok(())),
+                    Ok(None) => (Position::Value(number + 1, None), Ok(())),
+                    Err(stop) => (Position::Value(number, rest), Err(stop)),
                 }
             }
-            (Position::Scan(_, wanted), _) if wanted.is_empty() => Ok(Position::Done),
+            (Position::Scan(_, wanted), _) if wanted.is_empty() => (Position::Done, Ok(())),
             (Position::Scan(rest, wanted), _) => match scan_all(child, foreign_key, &wanted, &rest, found, context) {
-                Ok(Some(rest)) => Ok(Position::Scan(rest, wanted)),
-                Ok(None) => Ok(Position::Done),
-                Err(stop) => Err((Position::Scan(rest, wanted), stop)),
+                Ok(Some(rest)) => (Position::Scan(rest, wanted), Ok(())),
+                Ok(None) => (Position::Done, Ok(())),
+                Err(stop) => (Position::Scan(rest, wanted), Err(stop)),
             },
-            _ => Ok(Position::Done),
+            _ => (Position::Done, Ok(())),
         }
     }
 }

@@ -20,6 +20,7 @@ mod enums;
 mod foreign_keys;
 mod grid;
 mod lists;
+mod locks;
 mod made_of_rows;
 mod missing;
 mod not_valid;

@@ -1,4 +1,5 @@
-//! Going back when a row has to be waited for: a snapshot read waits for the outcome of a prepared branch of the grid.
+//! Going back when a row has to be waited for: a row that is locked as it is found waits for whoever has it, and a snapshot read for the
+//! outcome of a prepared branch of the grid.
 
 use super::{Position, Reader};
 use crate::executor::ExecutionContext;
@@ -14,7 +15,8 @@ pub(super) struct Mark {
 impl Mark {
     /// `None` where no read waits.
     pub(super) fn of(reader: &Reader<'_>, position: &Position, context: &ExecutionContext<'_>) -> Option<Mark> {
-        context.database.reads_may_wait().then(|| Mark {
+        let locks = reader.lock.is_some_and(|lock| lock.at_once);
+        (locks || context.database.reads_may_wait()).then(|| Mark {
             position: position.clone(),
             tuples: reader.output.len(),
             rows: *reader.rows,

@@ -208,6 +208,7 @@ impl Shared {
             partition.checkpoints.begin();
             self.checkpoint_asked.store(false, Ordering::Release);
             partition.drop_storage([]);
+            partition.forget_dropped_sequences();
             // Branches whose outcome is not known are in the log only.
             let appended = self.forcer.appended_lsn().0;
             let undecided = partition.database.undecided_since().map_or(appended, |since| since.0);

@@ -74,6 +74,10 @@ pub trait GridDesk: Send + Sync {
     /// The session does not want what it has called for any more.
     fn give_up(&self, session: SessionId);
 
+    /// The session's statement has ended: what it has asked for ([`GridDesk::take_numbers`], [`GridDesk::take_sessions`]) is not for the
+    /// next one.
+    fn forget_questions(&self, session: SessionId);
+
     /// The session ends, and what other nodes keep for it.
     fn leave(&self, session: SessionId);
 

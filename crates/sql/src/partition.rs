@@ -291,6 +291,19 @@ impl Partition {
         }
     }
 
+    /// Forgets the values of sequences that were dropped: a checkpoint would carry them on for ever. The node that keeps them does, which has
+    /// all catalogs.
+    pub fn forget_dropped_sequences(&mut self) {
+        if self.sequences.are_elsewhere {
+            return;
+        }
+        let catalogs = self.databases.iter().map(|database| &database.catalog);
+        let known = catalogs.flat_map(|catalog| catalog.sequences.values().map(|sequence| sequence.id));
+        let (known, now) = (known.collect(), self.database.clock());
+        let oldest = self.database.oldest_begun().unwrap_or(Timestamp::MAX);
+        self.sequences.forget_unknown(&known, now, oldest);
+    }
+
     /// Forgets what belonged to sessions: none is there when the partition is opened.
     pub fn forget_temporary(&mut self) {
         let databases = Arc::clone(&self.databases);

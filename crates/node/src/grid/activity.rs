@@ -17,6 +17,8 @@ const SILENT_ROUNDS: u32 = 20;
 /// What a session has asked for.
 struct Asked {
     number: u64,
+    /// Which views, and of which database.
+    shown: (u8, DatabaseId),
     /// Who has yet to answer.
     missing: BTreeSet<NodeId>,
     rows: Vec<(u8, Vec<Value>)>,
@@ -68,9 +70,11 @@ impl GridState {
     pub(super) fn take_sessions(
         &mut self,
         session: SessionId,
-        (views, database): (u8, DatabaseId),
+        shown: (u8, DatabaseId),
     ) -> Option<Vec<(u8, Vec<Value>)>> {
-        if let Some(asked) = self.activity.asked.get(&session) {
+        let (views, database) = shown;
+        let asked = self.activity.asked.get(&session);
+        if let Some(asked) = asked.filter(|asked| asked.shown == shown) {
             if !asked.missing.is_empty() {
                 return None;
             }
@@ -95,6 +99,7 @@ impl GridState {
         }
         let asked = Asked {
             number,
+            shown,
             missing,
             rows: Vec::new(),
             rounds: 0,
@@ -142,6 +147,12 @@ impl GridState {
                 self.refused += u64::from(!is_there);
             }
         }
+    }
+
+    /// See [`rubato_sql::grid::GridDesk::forget_questions`].
+    pub(super) fn forget_questions(&mut self, session: SessionId) {
+        self.activity.leave(session);
+        self.numbers.leave(session);
     }
 
     /// Says to other nodes what their sessions are to do.

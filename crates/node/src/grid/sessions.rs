@@ -243,6 +243,10 @@ impl GridDesk for GridShared {
         state.leave(session);
     }
 
+    fn forget_questions(&self, session: SessionId) {
+        self.state.lock().forget_questions(session);
+    }
+
     fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<Vec<(u8, Vec<Value>)>> {
         self.news.store(true, Ordering::Release);
         self.state.lock().take_sessions(session, shown)

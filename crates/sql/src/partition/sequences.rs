@@ -2,8 +2,8 @@
 
 use crate::catalog::Sequence;
 use crate::outcomes::Outcomes;
-use rubato_base::{Error, Lsn, Result, SqlState};
-use std::collections::BTreeMap;
+use rubato_base::{Error, Lsn, Result, SqlState, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// 2200H: what is said at the end of a sequence.
 pub const SEQUENCE_ENDED: SqlState = SqlState(*b"2200H");
@@ -40,6 +40,8 @@ pub struct SequenceValues {
     values: BTreeMap<u32, SequenceValue>,
     moved: Vec<(u32, i64)>,
     logged_at: Lsn,
+    /// Sequences that no catalog has, and since when that is known: those that were dropped, or that a transaction is about to make.
+    unknown_since: BTreeMap<u32, Timestamp>,
 }
 
 impl SequenceValues {
@@ -204,6 +206,15 @@ impl SequenceValues {
         }
     }
 
+    /// Forgets the sequences that no catalog has and that no transaction can be about to make, for it would have begun before `oldest`.
+    pub(super) fn forget_unknown(&mut self, known: &BTreeSet<u32>, now: Timestamp, oldest: Timestamp) {
+        let unknown: Vec<u32> = self.values.keys().copied().filter(|id| !known.contains(id)).collect();
+        let since = |id: u32| (id, self.unknown_since.get(&id).copied().unwrap_or(now));
+        let (gone, left): (Vec<_>, Vec<_>) = unknown.into_iter().map(since).partition(|(_, since)| *since < oldest);
+        self.unknown_since = left.into_iter().collect();
+        self.forget(gone.into_iter().map(|(id, _)| id));
+    }
+
     pub(super) fn put_back(&mut self, moved: Vec<(u32, i64)>) {
         let since = std::mem::replace(&mut self.moved, moved);
         self.moved.extend(since);
@@ -249,6 +260,32 @@ mod tests {
             data_type: None,
             cache: 1,
         }
+    }
+
+    #[test]
+    fn what_was_dropped_is_forgotten_once_nobody_can_be_about_to_make_it() {
+        let (mut values, at) = (SequenceValues::default(), Timestamp);
+        let other = Sequence {
+            id: 8,
+            ..sequence(1, false)
+        };
+        for sequence in [&sequence(1, false), &other] {
+            assert_eq!(values.next(sequence), Ok(1));
+        }
+        let known = BTreeSet::from([8]);
+        // A transaction that began before may be about to make it.
+        values.forget_unknown(&known, at(50), at(40));
+        values.forget_unknown(&known, at(90), at(50));
+        assert_eq!(values.all().len(), 2);
+        // If it has, it stays.
+        values.forget_unknown(&BTreeSet::from([7, 8]), at(100), at(60));
+        values.forget_unknown(&known, at(110), at(105));
+        assert_eq!(values.all().len(), 2);
+        values.forget_unknown(&known, at(120), at(111));
+        assert_eq!(values.all(), [(8, 33)]);
+        assert_eq!(values.next(&other), Ok(2));
+        values.forget_unknown(&known, at(130), Timestamp::MAX);
+        assert_eq!(values.all().len(), 1);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
-        self.taken.forget_ahead();
+        self.forget_numbers(partition);
         if !copy.from {
             return self.copy_out(copy, partition, context, responder);
         }

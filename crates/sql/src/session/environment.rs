@@ -51,6 +51,8 @@ pub struct TakenNumbers {
     pub(super) are_new: bool,
     /// Numbers that were fetched for the statement from the node that has the sequences.
     pub(super) ahead: BTreeMap<u32, VecDeque<i64>>,
+    /// Some were asked for, and have not come.
+    pub(super) are_asked: bool,
     /// Sequences that have ended there, and what is said of them behind the last of these numbers.
     pub(super) ended: BTreeMap<u32, Error>,
     /// The statement has begun on the node that has the sequences, and takes numbers as it goes.

@@ -57,6 +57,9 @@ impl Session {
         self.commit_waits_since_us = None;
         let was_replaying = self.after_replay.take().is_some();
         self.tick_ticket = None;
+        if let Some(desk) = &partition.grid {
+            desk.forget_questions(self.id);
+        }
         self.retries = 0;
         self.fail_record(partition, error.code());
         if ends_block {

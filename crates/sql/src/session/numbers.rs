@@ -99,7 +99,9 @@ impl Session {
         let ahead = self.taken.ahead.entry(sequence).or_default();
         while ahead.len() < low && !self.taken.ended.contains_key(&sequence) {
             let missing = u32::try_from(full - ahead.len()).unwrap_or(u32::MAX);
-            match desk.take_numbers(self.id, sequence, missing) {
+            let taken = desk.take_numbers(self.id, sequence, missing);
+            self.taken.are_asked = matches!(taken, Ok(None));
+            match taken {
                 Ok(Some(numbers)) => ahead.extend(numbers),
                 Ok(None) => return Err(Stop::Wait(FOR_OTHERS)),
                 // There may be enough of them all the same.
@@ -111,6 +113,16 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Numbers that a statement has left over, or has asked for and not waited for, are nobody's: the next one's are those of its own time.
+    pub(super) fn forget_numbers(&mut self, partition: &Partition) {
+        self.taken.forget_ahead();
+        if std::mem::take(&mut self.taken.are_asked)
+            && let Some(desk) = &partition.grid
+        {
+            desk.forget_questions(self.id);
+        }
     }
 
     /// Before a statement begins that shows what is so on all nodes: asks the others.
@@ -150,7 +162,7 @@ impl Session {
         if current.numbers.is_none() {
             let named = |name: &str| sequence_of(name, catalog, &path).ok().map(|sequence| sequence.id);
             current.numbers = Some(Wanted::of(plan, &current.parameters, named));
-            self.taken.forget_ahead();
+            self.forget_numbers(partition);
         }
         self.have_numbers(partition)
     }

@@ -220,3 +220,34 @@ fn the_last_numbers_of_a_session_stay_when_the_keeping_is_handed_over() {
         assert!(told.iter().any(|line| line.starts_with("E 55000")), "{told:?}");
     }
 }
+
+/// Numbers that a statement has asked for and not waited for are not those of a later one: the sequence may count anew by then.
+#[test]
+fn numbers_that_were_asked_for_in_vain_are_nobodys() {
+    let mut sites = made();
+    let made = "CREATE TABLE t (id serial PRIMARY KEY, n int) WITH (spread = true)";
+    assert!(ask_at(0, &mut sites, made).iter().all(|line| !line.starts_with("E ")));
+    ask_at(1, &mut sites, "BEGIN; UPDATE stock SET v = v - 1 WHERE id = 1");
+    sites[1].send("INSERT INTO t (n) VALUES (1)");
+    let mut said = Vec::new();
+    for _ in 0..20 {
+        sites[1].node.on_wake();
+        sites[1].turn();
+        sites[1].settle();
+        said.extend(sites[1].node.poll_outgoing());
+    }
+    sites[1].worker.cancel(SessionId(1), CancelReason::ClientRequest);
+    sites[1].turn();
+    let told = sites[1].said();
+    assert!(told.iter().any(|line| line.starts_with("E 57014")), "{told:?}");
+    for (_, message) in said {
+        sites[0].node.on_message(NodeId(1), message);
+    }
+    work(&mut sites);
+    assert_eq!(ask_at(1, &mut sites, "ROLLBACK"), ["C ROLLBACK", "Z I"]);
+    let begun = "TRUNCATE t RESTART IDENTITY; INSERT INTO t (n) VALUES (1), (2)";
+    assert!(ask_at(0, &mut sites, begun).iter().all(|line| !line.starts_with("E ")));
+    let block = "BEGIN; UPDATE stock SET v = v - 1 WHERE id = 1; INSERT INTO t (n) VALUES (3) RETURNING id; COMMIT";
+    let told = ask_at(1, &mut sites, block);
+    assert!(told.contains(&"D 3".to_owned()), "{told:?}");
+}

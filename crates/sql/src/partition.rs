@@ -19,7 +19,7 @@ use crate::schema_change::{merge, without_temporary};
 use rubato_base::codec::{ByteReader, put_bytes, put_length};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, Timestamp, TransactionId};
 use rubato_protocol::{CommitLog, CommitRecord, FormulaDatabase};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Everything that a statement may change. Whoever executes a statement has it to himself.
@@ -61,7 +61,7 @@ pub struct SchemaChanges {
     changing: Vec<TableChange>,
     committing: Option<Committing>,
     /// Storage that no catalog names any more, and since when.
-    dropped: Vec<(TableId, Timestamp)>,
+    dropped: VecDeque<(TableId, Timestamp)>,
     /// The last of those that are gone: nobody has to wait until they come.
     gone: BTreeSet<TableId>,
 }
@@ -280,7 +280,8 @@ impl Partition {
             return;
         }
         let oldest = self.database.oldest_begun().unwrap_or(Timestamp::MAX);
-        for (storage, _) in dropped.extract_if(.., |(_, since)| *since < oldest) {
+        // They are in the order of time.
+        while let Some((storage, _)) = dropped.pop_front_if(|(_, since)| *since < oldest) {
             self.database.drop_table(storage);
             let gone = &mut self.schema_changes.gone;
             gone.insert(storage);

@@ -296,3 +296,44 @@ fn who_reads_what_was_laid_anew_or_added_is_answered_when_the_record_of_it_is_fo
         assert!(world.durable_at(1) >= recorded_at, "a crash could take {change} back");
     }
 }
+
+/// Two transactions each make a change that is fine by itself, and not beside the other one: the second is refused, and the catalogs stay whole.
+#[test]
+fn changes_that_do_not_fit_together_are_not_both_made() {
+    let ways = [
+        ("create sequence x", "create table x (a int)"),
+        ("create table x (a int)", "create sequence x"),
+        ("create view x as select 1 as a", "create sequence x"),
+        ("create sequence x", "create view x as select 1 as a"),
+        ("create view x as select 1 as a", "create type x as enum ('a')"),
+        ("create type x as enum ('a')", "create table x (a int)"),
+        ("create domain x as int", "create table x (a int)"),
+        ("create domain x as int", "create type x as enum ('a')"),
+        ("create index x on old (a)", "create table x (a int)"),
+        ("create table x (a int)", "create index x on old (a)"),
+        ("create table y (a int default nextval('s'))", "drop sequence s"),
+        ("alter table old alter a set default nextval('s')", "drop sequence s"),
+        ("drop sequence s", "create table y (a int default nextval('s'))"),
+        ("alter sequence s owned by old.a", "drop table old"),
+    ];
+    for (own, other) in ways {
+        let mut world = World::new(2);
+        world.must(0, "create table old (a int); create sequence s");
+        world.must(0, &format!("begin; {own}"));
+        world.must(1, other);
+        let said = world.ask(0, "commit");
+        assert!(said[0].starts_with("E 40001"), "{own} beside {other}: {said:?}");
+        let twice = "select relname from pg_class where relname = 'x' group by 1 having count(*) > 1";
+        assert_eq!(world.rows(0, twice), Vec::<String>::new(), "{own} beside {other}");
+    }
+    // What does fit is put together.
+    let mut world = World::new(2);
+    world.must(0, "create table old (a int); create sequence s");
+    world.must(0, "begin; create table x (a int default nextval('s')); create sequence y owned by x.a; create view z as select * from x");
+    world.must(
+        1,
+        "create table w (id serial primary key); create type e as enum ('a'); create index i on old (a)",
+    );
+    world.must(0, "commit");
+    assert_eq!(world.rows(1, "insert into x default values returning a"), ["1"]);
+}

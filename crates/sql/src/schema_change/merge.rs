@@ -1,45 +1,37 @@
 //! Two schema changes at once: what one transaction changed, on top of what others have committed meanwhile.
 
-use crate::catalog::{Catalog, RelationName, SchemaId, Table};
+use super::sequences_read;
+use crate::catalog::{Catalog, RelationName, SchemaId, Sequence, Table};
 use rubato_base::DataType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The names of tables that differ between two catalogs.
 pub fn changed_tables(before: &Catalog, after: &Catalog) -> Vec<RelationName> {
-    changed(&before.tables, &after.tables)
+    changed(&before.tables, &after.tables).into_iter().collect()
 }
 
 /// `newest` with what `own` changed since `base`. An error names what both have changed.
 pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog, RelationName> {
     let mut merged = newest.clone();
-    let tables = changed(&base.tables, &own.tables);
-    take_over(&tables, (&base.tables, &own.tables), &mut merged.tables)?;
-    let sequences = changed(&base.sequences, &own.sequences);
-    take_over(&sequences, (&base.sequences, &own.sequences), &mut merged.sequences)?;
-    let views = changed(&base.views, &own.views);
-    take_over(&views, (&base.views, &own.views), &mut merged.views)?;
-    let domains = changed(&base.domains, &own.domains);
-    take_over(&domains, (&base.domains, &own.domains), &mut merged.domains)?;
-    let enums = changed(&base.enums, &own.enums);
-    take_over(&enums, (&base.enums, &own.enums), &mut merged.enums)?;
+    let changes = Changes::between(base, own);
+    take_over(&changes.tables, (&base.tables, &own.tables), &mut merged.tables)?;
+    take_over(
+        &changes.sequences,
+        (&base.sequences, &own.sequences),
+        &mut merged.sequences,
+    )?;
+    take_over(&changes.views, (&base.views, &own.views), &mut merged.views)?;
+    take_over(&changes.domains, (&base.domains, &own.domains), &mut merged.domains)?;
+    take_over(&changes.enums, (&base.enums, &own.enums), &mut merged.enums)?;
     merged.collect_enum_labels();
-    check_domains(base, newest, &merged, (&tables, &domains))?;
+    check_domains(base, newest, &merged, &changes)?;
     check_enums(&merged)?;
-    check_views(base, &tables, &views, newest, &merged)?;
-    for table in tables.iter().filter_map(|name| own.tables.get(name)) {
-        for name in names_of(table) {
-            let others = newest.tables.values().filter(|other| !tables.contains(&other.key()));
-            let is_taken = others.flat_map(|other| names_of(other)).any(|other| other == name)
-                || (newest.views.contains_key(&name) && !views.contains(&name))
-                || (newest.sequences.contains_key(&name) && !sequences.contains(&name))
-                || (newest.domains.contains_key(&name) && !domains.contains(&name))
-                || (newest.enums.contains_key(&name) && !enums.contains(&name));
-            if is_taken {
-                return Err(name);
-            }
-        }
-    }
+    check_views(base, &changes, newest, &merged)?;
+    let own_names = Names::of(own, |kind, name| changes.of(kind).contains(name));
+    let other_names = Names::of(&merged, |kind, name| !changes.of(kind).contains(name));
+    own_names.are_apart_from(&other_names)?;
+    check_sequences(base, &changes, &merged)?;
     merge_schemas(base, own, &mut merged)?;
     merge_comments(base, own, &mut merged);
     let names = merged.tables.iter().map(|(name, table)| (table.id, name.clone()));
@@ -48,13 +40,112 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     Ok(merged)
 }
 
+/// What has a name in a schema.
+#[derive(Clone, Copy)]
+enum Kind {
+    Table,
+    Sequence,
+    View,
+    Domain,
+    Enum,
+}
+
+/// The names of what one transaction has changed, made or dropped.
+struct Changes {
+    tables: BTreeSet<RelationName>,
+    sequences: BTreeSet<RelationName>,
+    views: BTreeSet<RelationName>,
+    domains: BTreeSet<RelationName>,
+    enums: BTreeSet<RelationName>,
+}
+
+impl Changes {
+    fn between(base: &Catalog, own: &Catalog) -> Changes {
+        Changes {
+            tables: changed(&base.tables, &own.tables),
+            sequences: changed(&base.sequences, &own.sequences),
+            views: changed(&base.views, &own.views),
+            domains: changed(&base.domains, &own.domains),
+            enums: changed(&base.enums, &own.enums),
+        }
+    }
+
+    fn of(&self, kind: Kind) -> &BTreeSet<RelationName> {
+        match kind {
+            Kind::Table => &self.tables,
+            Kind::Sequence => &self.sequences,
+            Kind::View => &self.views,
+            Kind::Domain => &self.domains,
+            Kind::Enum => &self.enums,
+        }
+    }
+}
+
+/// Names that are taken. Relations and types are told apart, and what has rows is both.
+struct Names {
+    relations: BTreeSet<RelationName>,
+    types: BTreeSet<RelationName>,
+}
+
+impl Names {
+    /// Those of the things that `counts` says.
+    fn of(catalog: &Catalog, counts: impl Fn(Kind, &RelationName) -> bool) -> Names {
+        let (mut relations, mut types) = (BTreeSet::new(), BTreeSet::new());
+        for (name, table) in catalog.tables.iter().filter(|(name, _)| counts(Kind::Table, name)) {
+            relations.extend(names_of(table));
+            types.insert(name.clone());
+        }
+        let views = catalog.views.keys().filter(|name| counts(Kind::View, name));
+        for name in views {
+            relations.insert(name.clone());
+            types.insert(name.clone());
+        }
+        let sequences = catalog.sequences.keys().filter(|name| counts(Kind::Sequence, name));
+        relations.extend(sequences.cloned());
+        let domains = catalog.domains.keys().filter(|name| counts(Kind::Domain, name));
+        types.extend(domains.cloned());
+        let enums = catalog.enums.keys().filter(|name| counts(Kind::Enum, name));
+        types.extend(enums.cloned());
+        Names { relations, types }
+    }
+
+    /// An error names what both take.
+    fn are_apart_from(&self, others: &Names) -> Result<(), RelationName> {
+        let relations = self.relations.iter().find(|name| others.relations.contains(*name));
+        let twice = relations.or_else(|| self.types.iter().find(|name| others.types.contains(*name)));
+        twice.map_or(Ok(()), |name| Err(name.clone()))
+    }
+}
+
+/// Defaults take numbers of sequences that are there, and sequences are those of columns that are: an error names what one transaction dropped
+/// while another made something of it.
+fn check_sequences(base: &Catalog, changes: &Changes, merged: &Catalog) -> Result<(), RelationName> {
+    let there: BTreeSet<u32> = merged.sequences.values().map(|sequence| sequence.id).collect();
+    let dropped = changes.sequences.iter().filter_map(|name| base.sequences.get(name));
+    let dropped: BTreeSet<u32> = dropped
+        .map(|sequence| sequence.id)
+        .filter(|id| !there.contains(id))
+        .collect();
+    for (name, table) in &merged.tables {
+        let is_own = changes.tables.contains(name);
+        let defaults = table.columns.iter().filter_map(|column| column.default.as_ref());
+        let mut read = defaults.flat_map(sequences_read);
+        if read.any(|id| dropped.contains(&id) || (is_own && !there.contains(&id))) {
+            return Err(name.clone());
+        }
+    }
+    let is_orphan = |(name, sequence): &(&RelationName, &Arc<Sequence>)| {
+        let owner = sequence.owned_by.as_ref().map(|(table, _)| table);
+        let is_of_both = |table: &RelationName| changes.sequences.contains(*name) || changes.tables.contains(table);
+        owner.is_some_and(|table| is_of_both(table) && !merged.tables.contains_key(table))
+    };
+    let orphan = merged.sequences.iter().find(is_orphan);
+    orphan.map_or(Ok(()), |(name, _)| Err(name.clone()))
+}
+
 /// Columns keep what their domain says: an error names a domain that one transaction changed while another changed a table of it.
-fn check_domains(
-    base: &Catalog,
-    newest: &Catalog,
-    merged: &Catalog,
-    (tables, domains): (&[RelationName], &[RelationName]),
-) -> Result<(), RelationName> {
+fn check_domains(base: &Catalog, newest: &Catalog, merged: &Catalog, changes: &Changes) -> Result<(), RelationName> {
+    let (tables, domains) = (&changes.tables, &changes.domains);
     let (other_tables, other_domains) = (
         changed(&base.tables, &newest.tables),
         changed(&base.domains, &newest.domains),
@@ -137,8 +228,7 @@ fn merge_schemas(base: &Catalog, own: &Catalog, merged: &mut Catalog) -> Result<
 /// What views read is as they were made for: an error names a relation that one transaction changed while another made a view of it.
 fn check_views(
     base: &Catalog,
-    tables: &[RelationName],
-    views: &[RelationName],
+    Changes { tables, views, .. }: &Changes,
     newest: &Catalog,
     merged: &Catalog,
 ) -> Result<(), RelationName> {
@@ -155,14 +245,6 @@ fn check_views(
             if !is_there || has_changed {
                 return Err(name.clone());
             }
-        }
-        if is_own
-            && newest
-                .tables
-                .values()
-                .any(|table| names_of(table).any(|name| name == view) && !tables.contains(&table.key()))
-        {
-            return Err(view);
         }
     }
     Ok(())
@@ -182,7 +264,10 @@ fn merge_comments(base: &Catalog, own: &Catalog, merged: &mut Catalog) {
     merged.drop_comments();
 }
 
-fn changed<T>(before: &BTreeMap<RelationName, Arc<T>>, after: &BTreeMap<RelationName, Arc<T>>) -> Vec<RelationName> {
+fn changed<T>(
+    before: &BTreeMap<RelationName, Arc<T>>,
+    after: &BTreeMap<RelationName, Arc<T>>,
+) -> BTreeSet<RelationName> {
     let is_same = |name: &RelationName| match (before.get(name), after.get(name)) {
         (Some(before), Some(after)) => Arc::ptr_eq(before, after),
         _ => false,
@@ -193,7 +278,7 @@ fn changed<T>(before: &BTreeMap<RelationName, Arc<T>>, after: &BTreeMap<Relation
 }
 
 fn take_over<T>(
-    names: &[RelationName],
+    names: &BTreeSet<RelationName>,
     (base, own): (&BTreeMap<RelationName, Arc<T>>, &BTreeMap<RelationName, Arc<T>>),
     merged: &mut BTreeMap<RelationName, Arc<T>>,
 ) -> Result<(), RelationName> {

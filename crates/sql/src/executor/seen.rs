@@ -13,8 +13,11 @@ pub(super) struct SeenKeys {
 }
 
 impl SeenKeys {
-    /// Whether the key comes for the first time. 53200 if more came than may be held.
+    /// Whether the key comes for the first time. 53200 if more different ones came than may be held.
     pub(super) fn insert(&mut self, key: Key, limits: &Limits) -> Result<bool> {
+        if self.keys.contains(&key) {
+            return Ok(false);
+        }
         self.held.add_bytes(size_of::<Key>() + key.heap_bytes(), limits)?;
         Ok(self.keys.insert(key))
     }
@@ -24,5 +27,29 @@ impl SeenKeys {
         if self.keys.remove(key) {
             self.held.remove_bytes(size_of::<Key>() + key.heap_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rubato_base::Value;
+
+    #[test]
+    fn what_comes_again_takes_no_room() {
+        let limits = Limits {
+            rows_max: 3,
+            bytes_max: 10_000,
+        };
+        let key = |number: i32| Key::of(&[Value::Int4(number)]);
+        let mut seen = SeenKeys::default();
+        for number in 0..100 {
+            assert_eq!(seen.insert(key(number % 3), &limits), Ok(number < 3));
+        }
+        assert!(seen.insert(key(3), &limits).is_err());
+        seen.forget(&key(2));
+        seen.forget(&key(7));
+        assert_eq!(seen.insert(key(3), &limits), Ok(true));
+        assert!(seen.insert(key(2), &limits).is_err());
     }
 }

@@ -281,7 +281,8 @@ impl Partition {
         }
         let oldest = self.database.oldest_begun().unwrap_or(Timestamp::MAX);
         // They are in the order of time.
-        while let Some((storage, _)) = dropped.pop_front_if(|(_, since)| *since < oldest) {
+        while let Some((storage, _)) = dropped.front().copied().filter(|(_, since)| *since < oldest) {
+            dropped.pop_front();
             self.database.drop_table(storage);
             let gone = &mut self.schema_changes.gone;
             gone.insert(storage);

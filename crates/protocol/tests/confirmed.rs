@@ -68,6 +68,18 @@ fn scan_range(database: &mut FormulaDatabase, reader: TransactionId, range: &Key
     rows
 }
 
+/// A reader that has begun before a row was deleted, if one was; and a place behind that.
+fn begun_before(deleted: Option<i32>) -> (FormulaDatabase, TransactionId, Timestamp) {
+    let mut log = CountingLog(0);
+    let mut database = filled(&mut log);
+    let reader = database.begin(options());
+    if let Some(deleted) = deleted {
+        delete(&mut database, deleted, &mut log);
+    }
+    let at = Timestamp(database.newest_place().0 + 1_000);
+    (database, reader, at)
+}
+
 fn is_confirmed(database: &mut FormulaDatabase, reader: TransactionId, at: Timestamp) -> bool {
     match database.confirm_at(reader, at) {
         Ok(()) => true,
@@ -79,13 +91,7 @@ fn is_confirmed(database: &mut FormulaDatabase, reader: TransactionId, at: Times
 #[test]
 fn what_is_read_behind_what_was_confirmed_is_looked_at_too() {
     for (deleted, comes_out) in [(None, true), (Some(1), false), (Some(2), false)] {
-        let mut log = CountingLog(0);
-        let mut database = filled(&mut log);
-        let reader = database.begin(options());
-        if let Some(deleted) = deleted {
-            delete(&mut database, deleted, &mut log);
-        }
-        let at = Timestamp(database.newest_place().0 + 1_000);
+        let (mut database, reader, at) = begun_before(deleted);
         assert!(read(&mut database, reader, 0));
         assert!(is_confirmed(&mut database, reader, at));
         assert!(read(&mut database, reader, 1) && read(&mut database, reader, 2));
@@ -96,13 +102,7 @@ fn what_is_read_behind_what_was_confirmed_is_looked_at_too() {
 #[test]
 fn a_scan_that_goes_on_is_looked_at_as_far_as_it_has_gone() {
     for (deleted, first, second) in [(None, true, true), (Some(1), false, false), (Some(3), true, false)] {
-        let mut log = CountingLog(0);
-        let mut database = filled(&mut log);
-        let reader = database.begin(options());
-        if let Some(deleted) = deleted {
-            delete(&mut database, deleted, &mut log);
-        }
-        let at = Timestamp(database.newest_place().0 + 1_000);
+        let (mut database, reader, at) = begun_before(deleted);
         assert_eq!(scan(&mut database, reader, (Bound::Unbounded, 2)), 2);
         assert_eq!(is_confirmed(&mut database, reader, at), first, "{deleted:?}");
         if first {

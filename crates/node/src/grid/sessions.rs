@@ -238,8 +238,7 @@ impl GridDesk for GridShared {
         self.news.store(true, Ordering::Release);
         let state = &mut *self.state.lock();
         state.traces.end(session);
-        state.numbers.leave(session);
-        state.activity.leave(session);
+        state.forget_questions(session);
         state.leave(session);
     }
 

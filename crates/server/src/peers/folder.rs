@@ -344,19 +344,15 @@ fn parse(text: &str) -> Result<Known, String> {
     })
 }
 
-/// Writes a list of members down, durably, with the lives of them that were seen.
-pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), String> {
-    write_place(place, members)
-}
-
 /// Writes down that the folder is not to be used any more, since another node says that it is an old one. It stays so, whatever is written
 /// later.
 pub(super) fn write_outdated(place: &mut Place, why: &str) -> Result<(), String> {
     place.outdated = Some(why.to_owned());
-    write_place(place, &place.members)
+    write_members(place, &place.members)
 }
 
-fn write_place(place: &Place, members: &Members) -> Result<(), String> {
+/// Writes a list of members down, durably, with the lives of them that were seen.
+pub(super) fn write_members(place: &Place, members: &Members) -> Result<(), String> {
     let mut text = format!(
         "grid = \"{}\"\nnode = {}\napplicant = \"{}\"\nversion = {}\n",
         members.grid,

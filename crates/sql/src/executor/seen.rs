@@ -22,6 +22,11 @@ impl SeenKeys {
         Ok(self.keys.insert(key))
     }
 
+    /// Whether the key has come.
+    pub(super) fn has(&self, key: &Key) -> bool {
+        self.keys.contains(key)
+    }
+
     /// The key has not come: what it was found with is looked at again.
     pub(super) fn forget(&mut self, key: &Key) {
         if self.keys.remove(key) {

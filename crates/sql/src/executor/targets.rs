@@ -38,6 +38,9 @@ pub(crate) struct ChangeRun {
     /// What another node makes of a row of its own, once it is known whether a formula says that.
     pub(crate) at_once: Option<Option<Box<Formula>>>,
     held: Held,
+    /// Where an UPDATE that names rows by their keys has moved some of them, and where the last one.
+    moved: Option<Box<SeenKeys>>,
+    moved_last: Option<Key>,
     /// The next key whose row is to be changed.
     pub(crate) next: usize,
     pub(crate) written: Written,
@@ -74,11 +77,27 @@ impl ChangeRun {
             Turn::Prepared(_) => Some(Ok(())),
             Turn::Trial(_) => {
                 let before = (std::mem::take(&mut self.written), std::mem::take(&mut self.effects));
+                self.moved_last = None;
                 let outcome = work(self, &key);
                 (self.written, self.effects) = before;
+                if let (Some(moved), Some(last)) = (&mut self.moved, self.moved_last.take()) {
+                    moved.forget(&last);
+                }
                 Some(outcome)
             }
         }
+    }
+
+    /// The statement has moved a row to this key. What is named by keys is not read before its turn comes, and this one is not to be taken
+    /// for a row that was there.
+    pub(crate) fn note_moved(&mut self, key: Key, limits: &Limits) -> Result<()> {
+        self.moved_last = Some(key.clone());
+        self.moved.get_or_insert_default().insert(key, limits).map(drop)
+    }
+
+    /// Whether the row at this key is one that the statement has moved there.
+    pub(crate) fn has_moved(&self, key: &Key) -> bool {
+        self.moved.as_ref().is_some_and(|moved| moved.has(key))
     }
 
     /// What the statement did.
@@ -122,6 +141,18 @@ impl<'a> Target<'a> {
             Relation::Table(table) => Ok(Target { table, step, filter }),
             _ => Err(Error::internal("only rows of tables can be changed")),
         }
+    }
+
+    /// Whether several rows are named by their keys, some of which may have none.
+    pub(crate) fn names_several_keys(&self) -> bool {
+        fn names(access: &Access) -> bool {
+            match access {
+                Access::Points(_) | Access::Elements(_) => true,
+                Access::Union(ways) => ways.len() > 1 || ways.iter().any(names),
+                Access::Point(_) | Access::Full { .. } | Access::Range(_) | Access::Ranges(_) => false,
+            }
+        }
+        names(&self.step.access)
     }
 
     /// The columns that the conditions read, with existence.

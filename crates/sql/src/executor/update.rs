@@ -310,11 +310,17 @@ fn update_ordered(
     run: &mut ChangeRun,
     context: &mut ExecutionContext<'_>,
 ) -> Outcome<()> {
+    if run.has_moved(key) {
+        return Ok(());
+    }
     let Some(row) = target.read_to_write(key, columns, &run.reach, context)? else {
         return Ok(());
     };
     let mut changes = values_of(plan, &row, context.evaluation)?;
-    change_row(target.table, key, row.as_ref(), &mut changes, &mut run.effects, context)?;
+    let new_key = change_row(target.table, key, row.as_ref(), &mut changes, &mut run.effects, context)?;
+    if plan.changes_key && new_key != *key && target.names_several_keys() {
+        run.note_moved(new_key, &context.limits)?;
+    }
     let new = ChangedRow {
         old: row.as_ref(),
         changes: &changes,

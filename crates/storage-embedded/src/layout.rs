@@ -21,6 +21,42 @@ const META_TREE: &str = "0";
 const TABLES: &str = "tables";
 const JOURNAL_EXTENSION: &str = "jnl";
 
+/// There as long as a store is being made, in which nothing is kept yet: of what the engine makes one by one then, half is no damage.
+const MAKING: &str = "rubato-making";
+
+/// Before the engine is opened: clears away what was begun of a store and not finished. True if one is to be made here, and
+/// [`finish_making`] called when that is done.
+pub(crate) fn begin_making(path: &Path) -> Result<bool> {
+    let making = path.join(MAKING);
+    let entries = list(path)?;
+    if !entries.is_empty() && !entries.contains(&making) {
+        return Ok(false);
+    }
+    for entry in entries.iter().filter(|entry| **entry != making) {
+        let removed = match entry.is_dir() {
+            true => fs::remove_dir_all(entry),
+            false => fs::remove_file(entry),
+        };
+        removed.map_err(|error| io(entry, &error))?;
+    }
+    let made = fs::File::create(&making).and_then(|file| file.sync_all());
+    made.map_err(|error| io(&making, &error))?;
+    sync(path)?;
+    Ok(true)
+}
+
+/// The store is whole, and what it is given from now on is kept.
+pub(crate) fn finish_making(path: &Path) -> Result<()> {
+    let making = path.join(MAKING);
+    fs::remove_file(&making).map_err(|error| io(&making, &error))?;
+    sync(path)
+}
+
+fn sync(folder: &Path) -> Result<()> {
+    let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(|error| io(folder, &error))
+}
+
 /// Whether the engine will find what it left, or (in a new folder) nothing. `Corrupt` names the first file that is missing or
 /// damaged.
 pub(crate) fn check(path: &Path) -> Result<()> {
@@ -151,5 +187,28 @@ fn damaged(path: &Path, reason: &str) -> Error {
     Error::Corrupt {
         file: path.display().to_string(),
         reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EmbeddedStore;
+
+    #[test]
+    fn what_was_begun_of_a_store_and_not_finished_is_made_anew() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let opens = || EmbeddedStore::open(folder.path(), 8 << 20);
+        drop(opens().expect("opens"));
+        let making = folder.path().join(MAKING);
+        assert!(!making.exists(), "it is whole");
+        for missing in [VERSION_MARKER, "keyspaces/0/current", "0.jnl"] {
+            fs::remove_file(folder.path().join(missing)).expect("removes");
+            assert!(matches!(opens().err(), Some(Error::Corrupt { .. })), "it was whole");
+            // The same of one that was being made.
+            fs::write(&making, []).expect("writes");
+            drop(opens().expect("opens"));
+            assert!(!making.exists());
+        }
     }
 }

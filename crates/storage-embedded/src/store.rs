@@ -83,6 +83,7 @@ impl EmbeddedStore {
     pub fn open(path: impl Into<PathBuf>, cache_bytes: u64) -> Result<EmbeddedStore> {
         let path = path.into();
         std::fs::create_dir_all(&path).map_err(|error| Error::from_io(&path.display().to_string(), &error))?;
+        let is_new = layout::begin_making(&path)?;
         layout::check(&path)?;
         let open = || Engine::open(&path, cache_bytes).map_err(|error| layout::named(&path, sorted(&path, &error)));
         let engine = match open() {
@@ -99,6 +100,9 @@ impl EmbeddedStore {
         };
         store.load(&engine).map_err(|error| layout::named(&store.path, error))?;
         *store.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
+        if is_new {
+            layout::finish_making(&store.path)?;
+        }
         // What a crash came before. Where the disk is full it has to wait, and is removed by sweeping.
         let garbage: Vec<u32> = store.lock_writes().garbage.iter().copied().collect();
         garbage.into_iter().for_each(|space| drop(store.drop_files(space)));

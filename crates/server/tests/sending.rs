@@ -9,6 +9,7 @@ mod common;
 use common::{Wire, eventually, query_packet, settings, socket, start};
 use rubato_server::{Sending, ServerSecurity, ServerSettings};
 use std::io::Write;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -89,6 +90,82 @@ fn a_full_socket_gets_the_rest_of_an_answer_later() {
             assert_eq!(wire.until_ready()[1], format!("row {}", word(index)));
         }
         writing.join().unwrap();
+    }
+}
+
+/// What a session is told goes out behind all that was written before, also where the socket has not taken that yet.
+#[test]
+fn what_is_told_meanwhile_stands_behind_the_rest_of_an_answer() {
+    for sending in BOTH {
+        let fixture = start(with(sending), ServerSecurity::default());
+        let stream = socket(fixture.address);
+        socket2::SockRef::from(&stream).set_recv_buffer_size(64 << 10).unwrap();
+        let mut wire = Wire::over(stream);
+        wire.log_in(&[("user", "ann"), ("database", "rubato")]);
+        let word = |index: usize| format!("{index}-{}", "x".repeat(5000));
+        let mut writer = wire.stream.try_clone().unwrap();
+        let (world, process_id) = (&fixture.world, wire.process_id);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for index in 0..2500 {
+                    let query = query_packet(&format!("SELECT {}", word(index)));
+                    writer.write_all(&query).unwrap();
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            });
+            let teller = scope.spawn(|| {
+                let told = (0..).take_while(|_| !is_over.load(SeqCst));
+                told.map(|index| {
+                    world.tell(process_id, index.to_string());
+                    std::thread::sleep(Duration::from_micros(20));
+                })
+                .count()
+            });
+            std::thread::sleep(Duration::from_millis(300));
+            let (mut answered, mut told) = (0, 0);
+            while answered < 2500 {
+                match wire.next().expect("an answer").split_once(' ') {
+                    Some(("told", letter)) => {
+                        assert_eq!(letter, told.to_string());
+                        told += 1;
+                    }
+                    Some(("row", row)) => {
+                        assert_eq!(row, word(answered));
+                        answered += 1;
+                    }
+                    _ => {}
+                }
+            }
+            is_over.store(true, SeqCst);
+            let all = teller.join().unwrap();
+            while told < all {
+                if wire.next().expect("it is told") == format!("told {told}") {
+                    told += 1;
+                }
+            }
+        });
+    }
+}
+
+/// What a client does not take stays where it is counted, and not in the buffers of its connection.
+#[test]
+fn what_a_client_does_not_take_is_not_fetched_for_it() {
+    for sending in BOTH {
+        let fixture = start(with(sending), ServerSecurity::default());
+        let mut wire = Wire::connect(fixture.address);
+        for index in 0..4000 {
+            fixture
+                .world
+                .tell(wire.process_id, format!("{index}-{}", "x".repeat(10_000)));
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        let waiting = fixture.world.letters.lock().unwrap().len();
+        assert!(waiting > 1000, "{waiting}");
+        for index in 0..4000 {
+            let told = wire.next().expect("it is told");
+            assert!(told.starts_with(&format!("told {index}-")), "{index}");
+        }
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) struct Connection<S> {
     pub(crate) held: bool,
     /// The client wants what runs to be cancelled, while that waits here for its answers to be sent.
     pub(crate) cancelled: bool,
+    /// The session has something to give to its client, which is to be fetched when all that was written before is sent.
+    pub(crate) is_told: bool,
     /// The connection is to end.
     pub(crate) is_unwanted: bool,
     /// When the connection ends if the client stays silent.
@@ -81,6 +83,7 @@ impl<S> Connection<S> {
             queued: false,
             held: false,
             cancelled: false,
+            is_told: false,
             is_unwanted: false,
             idle_until_us: None,
             terminating: false,

@@ -7,7 +7,7 @@ use super::{CANCEL_GRACE_US, READ_BYTES, RESPONDERS_KEPT, STALL_CHECK_US, SqlWor
 use crate::wire::{Decoded, PgResponder, decode_requests};
 use mio::unix::SourceFd;
 use rubato_base::{Error, SessionId, SqlState};
-use rubato_sql::client::Responder;
+use rubato_sql::client::{Request, Responder};
 use rubato_stages::worker::CancelReason;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -170,6 +170,10 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
         if let Some(error) = connection.fatal.take() {
             return self.end_session(index, Some(error));
+        }
+        if std::mem::take(&mut connection.is_told) {
+            connection.requests.push_back(Request::Deliver);
+            return self.submit(index);
         }
         // What was left over is no whole message, so only more bytes can help.
         let Some(count) = read_some(connection, &mut self.scratch) else {

@@ -241,15 +241,13 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
     }
 
-    /// A session has something to give to its client. One that is at work does so when it is done.
+    /// A session has something to give to its client: it is fetched in the connection's turn, when its client has been sent all else. As
+    /// long as the client takes nothing, it stays where it is counted.
     pub(super) fn deliver(&mut self, session: SessionId) {
         let mut connections = self.connections.iter_mut();
-        let Some((index, connection)) = connections.find(|(_, connection)| connection.session == session) else {
-            return;
-        };
-        if matches!(connection.phase, Phase::Open(_)) && connection.requests.is_empty() {
-            connection.requests.push_back(Request::Deliver);
-            self.submit(index);
+        if let Some((index, connection)) = connections.find(|(_, connection)| connection.session == session) {
+            connection.is_told = true;
+            self.enqueue(index);
         }
     }
 

@@ -2,8 +2,9 @@
 
 use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Lsn, Result, SessionId, SqlState, Value};
+use rubato_sql::channels::Notification;
 use rubato_sql::client::{Format, OutputColumn, Request, Responder, TransactionStatus};
-use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker, WakeHandle, Work};
+use rubato_stages::worker::{CancelReason, SessionStart, Signal, Signals, StatementWorker, WakeHandle, Work};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -24,9 +25,19 @@ pub struct World {
     /// While set, no worker forces the log: somebody else is said to.
     pub force_elsewhere: AtomicBool,
     pub wakes: Mutex<Vec<WakeHandle>>,
+    /// What is to be told to the only session.
+    pub letters: Mutex<VecDeque<String>>,
+    pub signals: Mutex<Option<Arc<dyn Signals>>>,
 }
 
 impl World {
+    /// Something is told to the session with this number, as clients know it.
+    pub fn tell(&self, process_id: i32, letter: String) {
+        self.letters.lock().unwrap().push_back(letter);
+        let signals = self.signals.lock().unwrap();
+        assert!(signals.as_ref().unwrap().signal(process_id, Signal::Deliver));
+    }
+
     /// Forces the log from another thread.
     pub fn force_from_outside(&self) {
         self.forced.store(self.appended.load(SeqCst), SeqCst);
@@ -129,7 +140,16 @@ impl TestEngine {
                     work.session.skipping = false;
                     ready(&mut work);
                 }
-                Request::Deliver => {}
+                Request::Deliver => {
+                    for letter in self.world.letters.lock().unwrap().drain(..) {
+                        work.responder.notification(&Notification {
+                            channel: "news".into(),
+                            payload: letter.into(),
+                            backend_id: 0,
+                            durable_at: Lsn(0),
+                        });
+                    }
+                }
                 Request::Flush | Request::GoOn => return self.completed.push_back(work),
                 Request::CopyData(data) => work.session.copied = work.session.copied.map(|bytes| bytes + data.len()),
                 Request::CopyDone => {
@@ -274,6 +294,7 @@ impl StatementWorker for TestEngine {
             let message = format!("database \"{}\" does not exist", start.database);
             return Err(Error::new(SqlState::INVALID_CATALOG_NAME, message));
         }
+        *self.world.signals.lock().unwrap() = start.signals.clone();
         responder.parameter_status("test_worker", &start.worker.to_string());
         Ok(Box::new(TestSession {
             id: start.session,

@@ -183,6 +183,7 @@ impl<S: Read + Write> Wire<S> {
                 };
                 format!("{} {}", field(b'S'), field(b'C'))
             }
+            backend::Message::NotificationResponse(told) => format!("told {}", told.message().unwrap()),
             backend::Message::CopyInResponse(_) => "copy in".to_owned(),
             backend::Message::ParseComplete => "parsed".to_owned(),
             backend::Message::BindComplete => "bound".to_owned(),

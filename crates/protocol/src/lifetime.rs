@@ -146,6 +146,14 @@ impl FormulaDatabase {
         self.last_cts
     }
 
+    /// Storage that the transaction has read of and that was replaced, or is read under another name or with other columns, behind its snapshot,
+    /// if there is some. What it is told of the definitions that there are by now is not so where it stands (rules ).
+    pub fn read_and_changed(&self, transaction: TransactionId) -> Option<TableId> {
+        let t = self.transactions.get(transaction)?;
+        let replaced = self.replaced_read(t, Timestamp::MAX);
+        replaced.or_else(|| self.redefined_read(t, Timestamp::MAX))
+    }
+
     /// Storage that the transaction has read of and that was replaced at `when` or below, if there is some.
     pub(crate) fn replaced_read(&self, t: &Transaction, when: Timestamp) -> Option<TableId> {
         if self.replaced.is_empty() {

@@ -29,6 +29,7 @@ impl Session {
     /// Ends the current request with an error.
     pub(super) fn fail(&mut self, error: Error, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         let error = self.told_error(error, partition);
+        let error = self.as_of_what_was_read(error, partition);
         if let Some(next) = self.fails_again(&error, partition, responder) {
             return next;
         }

@@ -2,7 +2,7 @@
 
 use super::block::SessionMark;
 use super::{Block, Current, Next, Origin, Session};
-use crate::client::{Formats, Responder};
+use crate::client::{Formats, OutputColumn, Responder};
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
 use crate::statement::{Statement, Utility};
@@ -273,7 +273,8 @@ impl Session {
             return self.comes_out_otherwise(partition, responder);
         };
         let shown = told.shown.and_then(|_| responder.rows_digest(current.mark));
-        if told.failed.is_some() || current.tag.as_deref() != Some(&told.tag) || shown != told.shown {
+        let is_same = current.tag.as_deref() == Some(&told.tag) && shown == told.shown;
+        if told.failed.is_some() || !is_same || !has_same_columns(&told.statement, &current.statement) {
             return self.comes_out_otherwise(partition, responder);
         }
         responder.truncate(current.mark);
@@ -344,6 +345,22 @@ enum Part {
     Settings,
     /// It is run again.
     Rows,
+}
+
+/// Whether the rows of a statement that was planned again have the columns that its client was told of.
+fn has_same_columns(told: &Statement, now: &Statement) -> bool {
+    let is_same = |(told, now): (&OutputColumn, &OutputColumn)| {
+        let of = |column: &OutputColumn| (column.data_type, column.modifier, column.told_type);
+        told.name == now.name && of(told) == of(now)
+    };
+    let are_same =
+        |told: &[OutputColumn], now: &[OutputColumn]| told.len() == now.len() && told.iter().zip(now).all(is_same);
+    match (told, now) {
+        (Statement::Planned(told), Statement::Planned(now)) => {
+            Arc::ptr_eq(told, now) || are_same(&told.output, &now.output)
+        }
+        _ => true,
+    }
 }
 
 /// Whether a utility is about words of the session alone, its settings too: whether it fails depends on nothing else.

@@ -6,7 +6,7 @@ use super::execute::with_followers;
 use super::schema::schema_changed;
 use crate::catalog::{Catalog, RelationName};
 use crate::partition::Partition;
-use rubato_base::{Error, Result};
+use rubato_base::{Error, Result, SqlState};
 use rubato_protocol::{Outcome, Stop};
 use std::sync::Arc;
 
@@ -55,6 +55,33 @@ impl Session {
         match viewed.find(|(name, version)| !is_same(name, *version) && !is_own(name)) {
             Some((name, _)) => Err(schema_changed(name)),
             None => Ok(()),
+        }
+    }
+
+    /// The error as a block may be told it that stands before changes of definitions: what has become of a table that it has read is so behind
+    /// them only (rules ), and that there is no such table, or column, may be just that.
+    pub(super) fn as_of_what_was_read(&self, error: Error, partition: &Partition) -> Error {
+        let Some(transaction) = self
+            .transaction
+            .as_ref()
+            .filter(|_| depends_on_definitions(error.code()))
+        else {
+            return error;
+        };
+        let committed = self.committed(partition);
+        // Of what it has read on other nodes, this one knows no more.
+        let has_changed_far = || self.is_over_several_nodes() && committed.version != transaction.base_version;
+        let is_changed_view = |(name, version): &(RelationName, u64)| {
+            let view = committed.views.get(name);
+            view.is_none_or(|view| view.version != *version)
+        };
+        let mut views = transaction.viewed_versions.iter();
+        let is_otherwise = partition.database.read_and_changed(transaction.id).is_some()
+            || has_changed_far()
+            || transaction.catalog.is_none() && views.any(is_changed_view);
+        match is_otherwise {
+            true => Error::serialization("the schema was changed by another transaction", error.message()),
+            false => error,
         }
     }
 
@@ -107,4 +134,11 @@ impl Session {
         }
         self.see_schema(versions.into_iter(), partition)
     }
+}
+
+/// Whether an error may come from what a definition has become: a name that is none, a column of another type, a value that it does not take,
+/// a plan that would have other columns.
+fn depends_on_definitions(code: SqlState) -> bool {
+    let is_of_names = code.as_str().starts_with("42") || code.as_str().starts_with("3F");
+    is_of_names || code == SqlState::INVALID_TEXT_REPRESENTATION || code == SqlState::FEATURE_NOT_SUPPORTED
 }

@@ -218,12 +218,12 @@ impl ExpressionBinder<'_> {
                 data_type,
                 format: None,
             } => {
-                let to = self
-                    .context
-                    .bind_type(data_type)?
-                    .data_type
-                    .element()
-                    .map(ColumnType::plain);
+                let array_type = self.context.bind_type(data_type)?;
+                let of_items = |data_type| ColumnType {
+                    data_type,
+                    ..array_type
+                };
+                let to = array_type.data_type.element().map(of_items);
                 let (Some(to), Some(items)) = (to, self.listed_elements(expr)?) else {
                     return Ok(None);
                 };

@@ -234,6 +234,9 @@ impl Session {
         if !has_begun {
             self.begin_drawing(partition);
             self.see_other_sessions(plan, partition)?;
+        }
+        // Each FETCH from a cursor has its own.
+        if self.current.as_ref().is_some_and(|current| current.numbers.is_none()) {
             self.fetch_numbers(plan, &catalog, partition)?;
         }
         let Some(current) = &mut self.current else {

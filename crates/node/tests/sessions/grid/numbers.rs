@@ -251,3 +251,28 @@ fn numbers_that_were_asked_for_in_vain_are_nobodys() {
     let told = ask_at(1, &mut sites, block);
     assert!(told.contains(&"D 3".to_owned()), "{told:?}");
 }
+
+/// Each FETCH takes what it needs, however many rows there are and whatever else has taken numbers in between.
+#[test]
+fn a_cursor_takes_numbers_at_each_fetch() {
+    let mut sites = begun();
+    let declared = "DECLARE c CURSOR FOR SELECT nextval('orders_id_seq') FROM generate_series(1, 30000)";
+    assert_eq!(ask_at(1, &mut sites, declared), ["C DECLARE CURSOR", "Z T"]);
+    let mut taken = Vec::new();
+    for _ in 0..3 {
+        let told = ask_at(1, &mut sites, "FETCH 9000 FROM c");
+        let rows = told.iter().filter(|told| told.starts_with("D ")).count();
+        assert_eq!(rows, 9000, "{:?}", told.last());
+        taken.extend(told.into_iter().filter(|told| told.starts_with("D ")));
+        taken.extend(
+            ask_at(1, &mut sites, "SELECT nextval('orders_id_seq')")
+                .into_iter()
+                .filter(|told| told.starts_with("D ")),
+        );
+    }
+    let count = taken.len();
+    taken.sort_unstable();
+    taken.dedup();
+    assert_eq!(taken.len(), count, "nobody has one of them twice");
+    assert_eq!(ask_at(1, &mut sites, "COMMIT"), ["C COMMIT", "Z I"]);
+}

@@ -46,6 +46,11 @@ impl FormulaDatabase {
         self.live.expect(live, open_from);
     }
 
+    /// Whether a transaction of the grid that began at this tick may still come here (rule F-6).
+    pub fn may_come(&self, tick: Timestamp) -> bool {
+        self.live.may_come(tick)
+    }
+
     /// The oldest snapshot that versions are kept for, if there is one.
     pub fn oldest_snapshot(&self) -> Option<Timestamp> {
         self.live.oldest()

@@ -46,6 +46,13 @@ impl LiveSnapshots {
         (self.elsewhere, self.open_from) = (elsewhere, open_from);
     }
 
+    /// Whether a transaction that began at this tick may still come from elsewhere.
+    ///
+    /// Rule F-6: what is neither live by the last word of the timestamp stage nor begins behind it may not, for its versions are not kept.
+    pub(crate) fn may_come(&self, tick: Timestamp) -> bool {
+        self.open_from == Timestamp::MAX || tick >= self.open_from || self.elsewhere.binary_search(&tick).is_ok()
+    }
+
     /// Whether some live transaction reads, or may still read, at a timestamp in `from..to`.
     pub(crate) fn any_in(&self, from: Timestamp, to: Timestamp) -> bool {
         let among = |sorted: &[Timestamp]| {

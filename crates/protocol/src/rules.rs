@@ -127,6 +127,8 @@ rules! {
         "No version is kept for a node that membership has declared gone, and none of its lives so far is heard again."
     F5 "F-5" false "grid/stage.rs"
         "A tick that the stage's own node took without a question counts as live until the transaction that has it has ended."
+    F6 "F-6" false "grid/stage.rs"
+        "No version is kept for a node that has been silent for long: its transactions begin nowhere any more, and are left out for ever."
     A1 "A-1" true "database.rs"
         "Who has read through the formulas of a transaction that is rolled back is rolled back too."
     A2 "A-2" true "database.rs"

@@ -39,7 +39,7 @@ use crate::binder::{Hidden, ResolvedPath, ScopeColumn};
 use crate::catalog::{Catalog, KeyExpression, RelationName, SYSTEM_SCHEMAS, SchemaId, Sequence, Table};
 use crate::databases::Databases;
 use crate::insight::{Insight, NodeFacts, SessionFacts};
-use rubato_base::{Array, ColumnType, DataType, Result, SessionId, Value};
+use rubato_base::{Array, ColumnType, DataType, NodeId, Result, SessionId, Value};
 use rubato_formula::Environment;
 use rubato_protocol::FormulaDatabase;
 use rubato_stages::StageMetrics;
@@ -275,6 +275,48 @@ pub fn rows_here(
         told.extend(rows.into_iter().map(|row| (number, row)));
     }
     told
+}
+
+/// What is asked of other nodes like such a view: of which nodes' transactions they have branches whose outcome they do not know.
+pub const IN_DOUBT: u8 = 1 << IN_DOUBT_NUMBER;
+const IN_DOUBT_NUMBER: u8 = 7;
+
+/// A node's word on transactions whose outcome is not known.
+pub struct InDoubt {
+    /// The node that says so.
+    pub node: NodeId,
+    /// Whose transaction it is; `None` says that the node has said all.
+    pub coordinator: Option<NodeId>,
+    /// One of them.
+    pub example: String,
+}
+
+impl InDoubt {
+    /// As a row of a view.
+    pub fn row(self) -> (u8, Vec<Value>) {
+        let number = |node: NodeId| Value::Int8(node.0.into());
+        let coordinator = self.coordinator.map_or(Value::Null, number);
+        let row = vec![number(self.node), coordinator, Value::text(&self.example)];
+        (IN_DOUBT_NUMBER, row)
+    }
+}
+
+/// Rows of [`InDoubt`].
+pub(crate) fn in_doubt_of(rows: &[(u8, Vec<Value>)]) -> Vec<InDoubt> {
+    let node = |number: &i64| NodeId(u32::try_from(*number).unwrap_or(u32::MAX));
+    let said = rows.iter().filter(|(view, _)| *view == IN_DOUBT_NUMBER);
+    let said = said.filter_map(|(_, row)| match &row[..] {
+        [Value::Int8(of), coordinator, Value::Text(example)] => Some(InDoubt {
+            node: node(of),
+            coordinator: match coordinator {
+                Value::Int8(coordinator) => Some(node(coordinator)),
+                _ => None,
+            },
+            example: example.to_string(),
+        }),
+        _ => None,
+    });
+    said.collect()
 }
 
 /// The sequence with this number.

@@ -8,7 +8,7 @@ use rubato_base::{Lsn, NodeId, SessionId, Value};
 use rubato_grid::sessions::{SESSIONS_MAX, SessionsMessage};
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
-use rubato_sql::system_tables::rows_here;
+use rubato_sql::system_tables::{IN_DOUBT, InDoubt, rows_here};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds after which a node that does not answer is left out.
@@ -125,6 +125,9 @@ impl GridState {
                 let catalog = partition.databases.catalog(DatabaseId(database));
                 let here = (&**catalog, &partition.database, &*partition.insight);
                 let mut rows = rows_here(views, here, now_us(shared));
+                if views & IN_DOUBT != 0 {
+                    rows.extend(self.in_doubt(partition));
+                }
                 rows.truncate(SESSIONS_MAX);
                 let given = SessionsMessage::Given { session, number, rows };
                 self.outgoing.push(Lsn(0), (from, GridMessage::Sessions(given)));
@@ -147,6 +150,26 @@ impl GridState {
                 self.refused += u64::from(!is_there);
             }
         }
+    }
+
+    /// Of whose transactions this node does not know the outcome, and whether it is coordinating one itself.
+    fn in_doubt(&self, partition: &Partition) -> Vec<(u8, Vec<Value>)> {
+        let prepared = partition.database.prepared_branches().map(|(global, _)| global);
+        let all = prepared.chain(self.coordinator.open_changes());
+        let by_coordinator: BTreeMap<NodeId, String> = all.map(|own| (own.coordinator, own.to_string())).collect();
+        let node = self.settings.id;
+        let said = |(coordinator, example)| InDoubt {
+            node,
+            coordinator: Some(coordinator),
+            example,
+        };
+        let end = InDoubt {
+            node,
+            coordinator: None,
+            example: String::new(),
+        };
+        let all = by_coordinator.into_iter().map(said).chain([end]);
+        all.map(InDoubt::row).collect()
     }
 
     /// See [`rubato_sql::grid::GridDesk::forget_questions`].

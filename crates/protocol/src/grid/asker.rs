@@ -56,6 +56,8 @@ pub struct TickAsker {
     reports: u64,
     /// The last word on live transactions.
     heard_report: u64,
+    /// From where on, by the words so far, transactions begin that nobody knows of: no tick below that is handed out any more.
+    open_from: Timestamp,
     refused: u64,
 }
 
@@ -76,6 +78,7 @@ impl TickAsker {
             say_again: SayAgain::default(),
             reports: 0,
             heard_report: 0,
+            open_from: Timestamp::ZERO,
             refused: 0,
         }
     }
@@ -197,6 +200,7 @@ impl TickAsker {
                 open_from,
             } if (stage_life, report) > (self.stage_life, self.heard_report) && live.is_sorted() => {
                 (self.stage_life, self.heard_report) = (stage_life, report);
+                self.open_from = self.open_from.max(open_from);
                 Heard::Live(live, open_from)
             }
             StageMessage::Alive { stage_life } if stage_life > self.stage_life => {
@@ -220,10 +224,12 @@ impl TickAsker {
         })
     }
 
-    /// Whether these are the ticks that were asked for last: others may be below what has been acknowledged meanwhile.
+    /// Whether these are the ticks that were asked for last: others may be below what has been acknowledged meanwhile. Rule F-6: ticks that
+    /// were left out meanwhile are not taken.
     fn is_answer(&self, stage_life: u64, life: u64, number: u64, first: Timestamp, count: u16) -> bool {
         let expected = life == self.life && number == self.number && usize::from(count) == self.asked.len();
-        expected && count > 0 && stage_life >= self.stage_life && first.is_tick() && first > self.above
+        let is_new = first > self.above && first >= self.open_from;
+        expected && count > 0 && stage_life >= self.stage_life && first.is_tick() && is_new
     }
 }
 

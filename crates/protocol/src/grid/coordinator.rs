@@ -138,6 +138,15 @@ impl Coordinator {
         self.runs.keys().copied()
     }
 
+    /// Those of them that have changed something.
+    pub fn open_changes(&self) -> impl Iterator<Item = GlobalId> + '_ {
+        let changes = |run: &Run| run.members.iter().any(|member| member.notes.writes);
+        self.runs
+            .iter()
+            .filter(move |(_, run)| changes(run))
+            .map(|(global, _)| *global)
+    }
+
     /// Whether there are no such transactions.
     pub fn is_idle(&self) -> bool {
         self.runs.is_empty()

@@ -323,7 +323,7 @@ impl Participant {
                 number: 0,
                 read_only,
                 ref operation,
-            } if !known && operation.is_wellformed(self.node) && self.may_begin(global) => {
+            } if !known && operation.is_wellformed(self.node) && self.may_begin(database, global) => {
                 let transaction = database.begin_branch(global.tick, read_only);
                 self.hold(global, transaction);
             }
@@ -343,9 +343,9 @@ impl Participant {
         }
     }
 
-    /// Rule D-7: what began before this participant was started may have left something here that is lost.
-    fn may_begin(&self, global: GlobalId) -> bool {
-        global.tick >= self.birth || !is_kept(Rule::D7)
+    /// Rule D-7: what began before this participant was started may have left something here that is lost. Rule F-6 too.
+    fn may_begin(&self, database: &FormulaDatabase, global: GlobalId) -> bool {
+        (global.tick >= self.birth || !is_kept(Rule::D7)) && database.may_come(global.tick)
     }
 
     /// Rule P-8: whether the request is the next one of a branch that is open; what is repeated is answered again.

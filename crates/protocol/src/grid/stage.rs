@@ -8,7 +8,8 @@
 //! **Snapshots.** Each node says from time to time which of its transactions are live and which of its questions have been
 //! answered. What was handed out to it for later questions counts as live too. So no transaction can come any more that is
 //! neither among the live ones nor from the oldest unaccounted tick on; that is what the stage tells everybody (rule F-3). It is
-//! true for ever once it is true, so that a late word does no harm.
+//! true for ever once it is true, so that a late word does no harm. A node that is silent for long is left out, with all that it has begun
+//! (rule F-6): participants refuse what is neither live by the last word nor begins behind it, and the node takes no such tick any more.
 
 use super::ticks::TickSource;
 use crate::rules::{Rule, is_kept};
@@ -94,6 +95,23 @@ struct Known {
     report: Option<(u64, Vec<Timestamp>)>,
     /// What was handed out and is not in a report: up to which question, and the first tick.
     handed: Vec<(u64, Timestamp)>,
+    /// Timers since its last report.
+    silent_timers: u32,
+    /// What began below this was left out while it was silent, and stays so.
+    left_out_below: Timestamp,
+}
+
+impl Known {
+    /// Rule F-6: whoever has been silent for longer than that is taken to have no transactions. All its ticks so far are below `next`.
+    fn on_timer(&mut self, patience_timers: u32, next: Timestamp) {
+        self.silent_timers = self.silent_timers.saturating_add(1);
+        if self.silent_timers > patience_timers {
+            let number = self.report.take().map_or(0, |(number, _)| number);
+            self.report = Some((number, Vec::new()));
+            self.handed.clear();
+            self.left_out_below = next;
+        }
+    }
 }
 
 /// A question that waits for a bound.
@@ -124,6 +142,8 @@ pub struct TimestampStage {
     confirming: BTreeMap<NodeId, Question>,
     catalogs: u64,
     reports: u64,
+    /// Timers for which a node may be silent before it is left out of what everybody is told.
+    patience_timers: u32,
     refused: u64,
     outgoing: Vec<(NodeId, StageMessage)>,
 }
@@ -142,9 +162,18 @@ impl TimestampStage {
             confirming: BTreeMap::new(),
             catalogs: 0,
             reports: 0,
+            patience_timers: u32::MAX,
             refused: 0,
             outgoing: Vec::new(),
         }
+    }
+
+    /// Leaves a node that has not said for so many timers which of its transactions are live out of what everybody is told: none of them
+    /// can begin anywhere any more.
+    ///
+    /// Rule F-6: no version is kept for it meanwhile.
+    pub fn leave_out_after(&mut self, timers: u32) {
+        self.patience_timers = timers;
     }
 
     /// A node has joined the grid. It has no ticks yet, so that nothing waits for its first word; where it was in the grid before,
@@ -287,6 +316,11 @@ impl TimestampStage {
     pub fn on_timer(&mut self) {
         let mut open_from = self.ticks.last().next_tick();
         let mut live = Vec::new();
+        let next = open_from;
+        let patience_timers = self.patience_timers;
+        self.nodes
+            .values_mut()
+            .for_each(|known| known.on_timer(patience_timers, next));
         for known in self.nodes.values() {
             let Some((_, reported)) = &known.report else { return };
             open_from = known.handed.first().map_or(open_from, |handed| open_from.min(handed.1));
@@ -369,7 +403,14 @@ impl TimestampStage {
         self.outgoing.push((node, message));
     }
 
-    fn on_report(&mut self, from: NodeId, report: u64, stage_life: u64, answered: u64, live: Vec<Timestamp>) -> bool {
+    fn on_report(
+        &mut self,
+        from: NodeId,
+        report: u64,
+        stage_life: u64,
+        answered: u64,
+        mut live: Vec<Timestamp>,
+    ) -> bool {
         if stage_life < self.life {
             // It may still take ticks of the life before.
             let stage_life = self.life;
@@ -383,6 +424,8 @@ impl TimestampStage {
             return false;
         }
         known.handed.retain(|(number, _)| *number > answered);
+        known.silent_timers = 0;
+        live.retain(|tick| *tick >= known.left_out_below);
         known.report = Some((report, live));
         true
     }
@@ -584,6 +627,38 @@ mod tests {
         // One that is there already stays as it is.
         stage.add_node(THERE);
         assert_eq!(told(&mut stage), Some((vec![], tick(3))));
+    }
+
+    #[test]
+    fn a_node_that_is_silent_for_long_holds_up_nothing_and_what_it_has_begun_is_left_out_for_ever() {
+        let mut stage = stage();
+        stage.leave_out_after(2);
+        stage.on_message(HERE, report(1, 1, 1, &[]));
+        stage.on_message(THERE, report(1, 1, 1, &[]));
+        stage.on_message(THERE, wanted(1, 3));
+        stage.poll_outgoing();
+        stage.on_message(THERE, report(1, 2, 1, &[2]));
+        // Its second question is answered, and it has not heard that.
+        stage.on_message(THERE, wanted(2, 1));
+        stage.poll_outgoing();
+        assert_eq!(told(&mut stage), Some((vec![tick(2)], tick(4))));
+        for number in 2..4 {
+            stage.on_message(HERE, report(1, number, 1, &[]));
+            let still_waits = told(&mut stage);
+            assert_eq!(still_waits.is_some_and(|told| told.1 == tick(4)), number == 2);
+        }
+        // Silent for longer than that: neither what was live nor what it may have been handed is waited for.
+        assert_eq!(told(&mut stage), Some((vec![], tick(5))));
+        // What it says later of that time changes nothing: versions are gone. What it begins from now on counts.
+        stage.on_message(THERE, report(1, 3, 1, &[2, 4]));
+        assert_eq!(told(&mut stage), Some((vec![], tick(5))));
+        stage.on_message(THERE, wanted(3, 1));
+        stage.poll_outgoing();
+        stage.on_message(THERE, report(1, 4, 3, &[2, 5]));
+        stage.on_message(HERE, wanted(1, 1));
+        stage.poll_outgoing();
+        stage.on_message(HERE, report(1, 4, 1, &[]));
+        assert_eq!(told(&mut stage), Some((vec![tick(5)], tick(7))));
     }
 
     #[test]

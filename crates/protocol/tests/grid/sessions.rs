@@ -47,6 +47,25 @@ fn locked(reply: &Reply) -> bool {
     matches!(answer, Answer::Row(Some(_)))
 }
 
+/// Rule F-6: versions are kept for what is live by the last word of the timestamp stage, and for what begins behind it.
+#[test]
+fn what_was_left_out_begins_nowhere_and_goes_on_where_it_has_begun() {
+    let mut site = Site::new();
+    assert!(site.ask(global(3), operate(0, lock(1))).iter().all(locked));
+    let Site(participant, _, database) = &mut site;
+    // 2 is live, so that the participant is not born later than that; 3 and 4 were left out.
+    participant.on_live_transactions(database, &[tick(2)], tick(6));
+    let refused = |reply: &Reply| matches!(reply, Reply::Forgotten);
+    let said = site.ask(global(4), operate(0, lock(2)));
+    assert!(!said.is_empty() && said.iter().all(refused), "{said:?}");
+    for begins in [2, 6] {
+        let said = site.ask(global(begins), operate(0, read(2)));
+        assert!(!said.is_empty() && said.iter().all(locked), "{begins}: {said:?}");
+    }
+    let said = site.ask(global(3), Request::CommitAlone { operations: 1 });
+    assert!(matches!(said[..], [Reply::Committed { .. }]), "{said:?}");
+}
+
 #[test]
 fn a_wake_goes_to_whoever_owns_the_transaction() {
     // A session waits for a branch, and the participant has it end.

@@ -1,14 +1,19 @@
 //! Steps on the way of a table's rows to other nodes (decision 0036): what is to be done next is said here, as a schema change.
 
+use super::far::FOR_OTHERS;
 use super::{Block, Session};
 use crate::catalog::{Catalog, RelationName, Spread, SpreadWay, Table};
+use crate::databases::DatabaseId;
 use crate::executor::MoveWork;
 use crate::grid::GridDesk;
 use crate::handing::hand_over;
 use crate::moves::{Due, Searched};
 use crate::partition::Partition;
 use crate::statement::{AlterAction, SchemaChange};
-use rubato_base::{Error, NodeId, Result, SqlState, Timestamp};
+use crate::system_tables::{IN_DOUBT, InDoubt, in_doubt_of};
+use rubato_base::{Error, NodeId, Result, SessionId, SqlState, Timestamp};
+use rubato_protocol::{Outcome, Stop};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The tag of what is said to the grid.
@@ -150,8 +155,21 @@ impl Session {
     /// ALTER GRID REMOVE NODE: it is no member any more, if it has nothing that others need. Its tag.
     ///
     /// Errors: 42704 for a node that is none; 55000 for this one; 2BP01 as long as it has rows; 55006 while a definition is changed or a transaction waits for its decision, and if the others
-    /// cannot agree on anything without it.
-    pub(super) fn remove_node(&mut self, node: NodeId, partition: &Partition) -> Result<String> {
+    /// cannot agree on anything without it; 57P03 if a node that may have such a transaction cannot be asked. [`Stop::Wait`] until all have said so.
+    pub(super) fn remove_node(&mut self, node: NodeId, partition: &Partition) -> Outcome<String> {
+        let desk = self.may_be_removed(node, partition)?;
+        nothing_ends_with(node, (self.id, self.identity.database_id), &**desk, partition)?;
+        if !desk.may_do_without(node) {
+            let message = format!("without node {} the others have no majority of the votes", node.0);
+            let hint = "`rubato grid status` shows who has a vote: one of one or two nodes, three of three or four. Others are given one within a second, if they can be reached.";
+            return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint(hint).into());
+        }
+        desk.remove_node(node);
+        Ok(TAG.to_owned())
+    }
+
+    /// Whether a node has nothing that others need, as far as the catalogs say so.
+    fn may_be_removed<'a>(&self, node: NodeId, partition: &'a Partition) -> Result<&'a Arc<dyn GridDesk>> {
         if self.block != Block::None {
             let message = "ALTER GRID REMOVE NODE cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
@@ -179,20 +197,7 @@ impl Session {
                     .with_hint(format!("`rubato grid drain {}` moves all rows to other nodes.", node.0)));
             }
         }
-        let mut in_doubt = partition.database.prepared_branches();
-        if let Some((transaction, _)) = in_doubt.find(|(global, _)| global.coordinator == node) {
-            let message = format!("only node {} knows how a transaction ends", node.0);
-            return Err(Error::new(SqlState::OBJECT_IN_USE, message)
-                .with_detail(format!("Transaction {transaction} is prepared here."))
-                .with_hint("Try again when it has ended: in a moment, if the node runs."));
-        }
-        if !desk.may_do_without(node) {
-            let message = format!("without node {} the others have no majority of the votes", node.0);
-            let hint = "`rubato grid status` shows who has a vote: one of one or two nodes, three of three or four. Others are given one within a second, if they can be reached.";
-            return Err(Error::new(SqlState::OBJECT_IN_USE, message).with_hint(hint));
-        }
-        desk.remove_node(node);
-        Ok(TAG.to_owned())
+        Ok(desk)
     }
 
     /// A step has looked for rows that are to move.
@@ -208,6 +213,60 @@ impl Session {
             partition.insight.moves().on_searched(table.id, begun, searched);
         }
     }
+}
+
+/// Whether neither this node nor another one has changes of which only the node to be removed knows whether they have committed, and whether
+/// it is committing nothing.
+fn nothing_ends_with(
+    node: NodeId,
+    (session, database): (SessionId, DatabaseId),
+    desk: &dyn GridDesk,
+    partition: &Partition,
+) -> Outcome<()> {
+    let tables = partition.databases.iter().flat_map(|own| own.catalog.tables.values());
+    let holders: BTreeSet<NodeId> = tables
+        .flat_map(|table| &table.spread)
+        .flat_map(Spread::holders)
+        .collect();
+    let own = desk.node();
+    let unreached = |holder: &NodeId| Some(*holder) != own && !desk.is_up(*holder);
+    if let Some(other) = holders.iter().copied().find(unreached) {
+        return Err(cannot_ask(other, node).into());
+    }
+    let told = desk.take_sessions(session, (IN_DOUBT, database));
+    let told = told.ok_or(Stop::Wait(FOR_OTHERS))?;
+    let said = in_doubt_of(&told);
+    let has_said = |holder: &NodeId| Some(*holder) == own || said.iter().any(|said| said.node == *holder);
+    if let Some(other) = holders.iter().copied().find(|holder| !has_said(holder)) {
+        return Err(cannot_ask(other, node).into());
+    }
+    let mut here = partition.database.prepared_branches().map(|(global, _)| global);
+    let here = here.find(|global| global.coordinator == node);
+    let elsewhere = said.iter().find(|said| said.coordinator == Some(node));
+    let detail = match (here, elsewhere) {
+        (Some(transaction), _) => format!("Transaction {transaction} is prepared here."),
+        (None, Some(InDoubt { node: at, example, .. })) if *at != node => {
+            format!("Transaction {example} is prepared on node {}.", at.0)
+        }
+        (None, Some(InDoubt { example, .. })) => format!("It has transaction {example} under way."),
+        (None, None) => return Ok(()),
+    };
+    let message = format!("only node {} knows how a transaction ends", node.0);
+    Err(Error::new(SqlState::OBJECT_IN_USE, message)
+        .with_detail(detail)
+        .with_hint("Try again when it has ended: in a moment, if the node runs. If it does not, start it again first.")
+        .into())
+}
+
+fn cannot_ask(other: NodeId, node: NodeId) -> Error {
+    let message = format!("node {} cannot be reached", other.0);
+    let detail = format!(
+        "It may have changes of which only node {} knows whether they have committed.",
+        node.0
+    );
+    Error::new(SqlState::CANNOT_CONNECT_NOW, message)
+        .with_detail(detail)
+        .with_hint("Try again when it is back.")
 }
 
 /// The table, the nodes and the number of rows, if the change is a step.

@@ -32,7 +32,9 @@ impl Participant {
             // A prepared branch is never forgotten before it is decided: so this one has been, somewhere in the log so far.
             Request::Decide(Some(_)) => self.reply(global, Reply::Done, database.log_position()),
             // Not a refusal: the request may be an old one that was repeated, and the branch may have committed alone since.
-            _ if global.tick < self.birth => self.reply(global, Reply::Forgotten, Lsn(0)),
+            _ if global.tick < self.birth || !database.may_come(global.tick) => {
+                self.reply(global, Reply::Forgotten, Lsn(0))
+            }
             // What overtook the operation that begins the branch comes again.
             _ => {}
         }

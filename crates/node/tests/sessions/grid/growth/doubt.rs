@@ -52,3 +52,46 @@ fn who_needs_from_elsewhere_what_is_in_doubt_is_told_so() {
         assert!(refused > 0, "{needed}: it never was in doubt");
     }
 }
+
+/// A coordinator without rows ends for good after so many messages of a transaction over the rows of the two others, and is to be removed:
+/// what the client is told, and whether the transaction was over before.
+fn removed_without_coordinator(messages: usize) -> (Vec<String>, bool) {
+    let mut sites = few();
+    sites.move_to("few", "0,1", &mut |_| {});
+    sites.ask(2, "BEGIN; UPDATE few SET v = 7 WHERE id IN (1, 2, 3, 4, 5, 6)");
+    sites.at(2).send("COMMIT");
+    let left = sites.talk(messages);
+    let gone = sites.sites[2].take();
+    for node in 0..2 {
+        sites.at(node).node.on_node_down(NodeId(2));
+    }
+    let told = sites.ask(0, "ALTER GRID REMOVE NODE 2");
+    if told[0].starts_with('E') {
+        sites.sites[2] = gone;
+        sites.restart(2);
+    } else {
+        sites.agree();
+    }
+    for node in 0..2 {
+        let again = sites.ask(node, "UPDATE few SET v = v + 0");
+        assert!(again[0].starts_with("C UPDATE"), "{messages}: {told:?}: {again:?}");
+    }
+    (told, left == 0)
+}
+
+/// Nobody is left with changes of which only a node that is no member any more knows whether they have committed.
+#[test]
+fn a_node_that_alone_knows_how_a_transaction_has_ended_is_not_removed() {
+    let mut refused = 0;
+    for messages in 1.. {
+        let (told, is_cut) = removed_without_coordinator(messages);
+        match told[0].starts_with("E 55006") {
+            true => refused += 1,
+            false => assert_eq!(told[0], "C ALTER GRID", "{messages}: {told:?}"),
+        }
+        if !is_cut {
+            break;
+        }
+    }
+    assert!(refused > 0, "it never was in doubt");
+}

@@ -2,6 +2,7 @@
 //! given.
 
 use crate::node::Shared;
+use rubato_base::Timestamp;
 use rubato_sql::partition::Partition;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,6 +17,33 @@ pub(crate) const FILLED_SHARE: usize = 4;
 const CROWD_DIRTY_SHARE: usize = 16;
 /// ... and for less after a while.
 const CROWD_PAUSE_US: i64 = 1_000_000;
+
+/// Memory that is full of what open transactions hold is waited for so long, ...
+const SNAPSHOT_PATIENCE_US: i64 = 2_000_000;
+/// ... and so long again behind each snapshot that is given up for it.
+const SNAPSHOT_PAUSE_US: i64 = 250_000;
+
+/// Since when memory is full of what open transactions hold.
+#[derive(Debug, Default)]
+pub(crate) struct Stuck {
+    since: Option<(i64, Timestamp)>,
+}
+
+impl Stuck {
+    /// The newest snapshot that may be given up by now: those that were there when it began.
+    fn up_to(&mut self, clock: Timestamp, now_us: i64) -> Option<Timestamp> {
+        let (since_us, began) = *self.since.get_or_insert((now_us, clock));
+        let is_over = now_us.saturating_sub(since_us) >= SNAPSHOT_PATIENCE_US;
+        is_over.then_some(began)
+    }
+
+    /// One was given up: whether that helps is seen in a moment.
+    fn wait_again(&mut self, now_us: i64) {
+        if let Some((since_us, _)) = &mut self.since {
+            *since_us = now_us - SNAPSHOT_PATIENCE_US + SNAPSHOT_PAUSE_US;
+        }
+    }
+}
 
 /// The process stays below what it was given by one part in so many: what it takes is known a little late.
 const RESIDENT_MARGIN_SHARE: usize = 32;
@@ -119,13 +147,37 @@ impl Shared {
         let is_due = dirty_bytes > self.rows_bound.bytes() / CROWD_DIRTY_SHARE
             || (dirty_bytes > 0 && !(0..CROWD_PAUSE_US).contains(&since_us));
         self.stuck.fetch_or(!is_due, Ordering::AcqRel);
+        if !is_due {
+            self.give_up_snapshot(&mut partition);
+        }
         is_due
+    }
+
+    /// Memory is full, and no checkpoint helps. If that is for rows that are kept for the sake of an old snapshot, its transactions end,
+    /// rather than that nobody can write as long as one of them stays open (rule F-7).
+    fn give_up_snapshot(&self, partition: &mut Partition) {
+        // Pending changes go with their own transactions, which are bounded.
+        if partition.database.pending_bytes() > partition.database.memory_bytes() / 2 {
+            return;
+        }
+        let now_us = (self.settings.clock_us)();
+        let mut stuck = self.stuck_since.lock();
+        let Some(up_to) = stuck.up_to(partition.database.clock(), now_us) else {
+            return;
+        };
+        if partition.database.give_up_oldest_snapshot(up_to).is_some() {
+            stuck.wait_again(now_us);
+            drop(stuck);
+            self.eviction_pause.store(0, Ordering::Relaxed);
+            self.keep_within_memory(partition);
+        }
     }
 
     fn set_crowded(&self, crowded: bool) {
         self.crowded.store(crowded, Ordering::Release);
         if !crowded {
             self.stuck.store(false, Ordering::Release);
+            *self.stuck_since.lock() = Stuck::default();
         }
     }
 

@@ -5,7 +5,7 @@ use crate::commit_log::LogEnd;
 use crate::errors::{OwnPlace, log_error, write_refusal};
 use crate::hosted::{Heard, Hosting};
 use crate::laying::Laying;
-use crate::memory::{FILLED_SHARE, RowsBound};
+use crate::memory::{FILLED_SHARE, RowsBound, Stuck};
 use crate::recovery::{GridPast, RecoveryProgress, RecoveryReport, recover};
 use crate::relay::EPOCH_2000_US;
 use crate::source::StoredTables;
@@ -135,6 +135,8 @@ pub(crate) struct Shared {
     pub(crate) checkpoint_failure: Mutex<Option<Error>>,
     /// A checkpoint has ended, or would have had nothing to store, and memory was full all the same: of what open transactions hold.
     pub(crate) stuck: AtomicBool,
+    /// Since when.
+    pub(crate) stuck_since: Mutex<Stuck>,
     /// When the last checkpoint ended, or the node was started.
     pub(crate) last_checkpoint_us: AtomicI64,
     /// When it was looked last whether the store has tables that were dropped.
@@ -413,6 +415,7 @@ impl Node {
             crowded: AtomicBool::new(false),
             judged_inside: AtomicUsize::new(0),
             stuck: AtomicBool::new(false),
+            stuck_since: Mutex::default(),
             place: recovered.place,
             checkpoint_failure: Mutex::new(None),
             last_checkpoint_us: AtomicI64::new((settings.clock_us)()),

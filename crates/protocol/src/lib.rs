@@ -23,6 +23,7 @@ mod database;
 mod definition;
 mod escrow;
 mod exact;
+mod giving_up;
 mod gone;
 pub mod grid;
 mod hollow;

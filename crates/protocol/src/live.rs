@@ -12,6 +12,8 @@ pub(crate) struct LiveSnapshots {
     elsewhere: Vec<Timestamp>,
     /// From here on any snapshot may still come. [`Timestamp::MAX`] outside a grid.
     open_from: Timestamp,
+    /// What began here or below elsewhere was given up.
+    given_up: Timestamp,
 }
 
 impl Default for LiveSnapshots {
@@ -20,6 +22,7 @@ impl Default for LiveSnapshots {
             here: Vec::new(),
             elsewhere: Vec::new(),
             open_from: Timestamp::MAX,
+            given_up: Timestamp::ZERO,
         }
     }
 }
@@ -44,6 +47,22 @@ impl LiveSnapshots {
     /// word of the timestamp stage every version is kept.
     pub(crate) fn expect(&mut self, elsewhere: Vec<Timestamp>, open_from: Timestamp) {
         (self.elsewhere, self.open_from) = (elsewhere, open_from);
+        self.give_up(self.given_up);
+    }
+
+    /// Nothing is kept any more for what began at the snapshot or below and is not here.
+    pub(crate) fn give_up(&mut self, snapshot: Timestamp) {
+        self.given_up = self.given_up.max(snapshot);
+        if self.open_from < Timestamp::MAX && self.given_up > Timestamp::ZERO {
+            self.elsewhere.retain(|ts| *ts > snapshot);
+            self.open_from = self.open_from.max(Timestamp(snapshot.0 + 1));
+        }
+    }
+
+    /// The oldest snapshot of which it is known that it is live, here or elsewhere.
+    pub(crate) fn oldest_known(&self) -> Option<Timestamp> {
+        let known = [self.here.first().copied(), self.elsewhere.first().copied()];
+        known.into_iter().flatten().min()
     }
 
     /// Whether a transaction that began at this tick may still come from elsewhere.

@@ -129,6 +129,8 @@ rules! {
         "A tick that the stage's own node took without a question counts as live until the transaction that has it has ended."
     F6 "F-6" false "grid/stage.rs"
         "No version is kept for a node that has been silent for long: its transactions begin nowhere any more, and are left out for ever."
+    F7 "F-7" false "giving_up.rs"
+        "Where memory is full of what is kept for the oldest snapshot, its transactions are rolled back, here and where they would come from."
     A1 "A-1" true "database.rs"
         "Who has read through the formulas of a transaction that is rolled back is rolled back too."
     A2 "A-2" true "database.rs"

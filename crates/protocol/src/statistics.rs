@@ -19,11 +19,13 @@ pub enum AbortReason {
     Escrow,
     /// It waited for a transaction of the grid of which only a node that cannot be reached knows how it has ended.
     InDoubt,
+    /// Memory was full of what was kept for its snapshot.
+    TooOld,
 }
 
 impl AbortReason {
     /// How many reasons there are.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
 }
 
 /// Counters since the start, for metrics and tests.

@@ -467,3 +467,62 @@ fn rows_have_what_was_added_later_wherever_they_are() {
     let id = begin(&mut second, true);
     assert_eq!(with_added(&mut second, id), after);
 }
+
+/// Rule F-7.
+#[test]
+fn the_oldest_snapshot_is_given_up_where_memory_is_full_of_what_is_kept_for_it() {
+    let store = Store::default();
+    let mut database = database(&store);
+    database.create_table(TABLE);
+    insert_all(&mut database, 0..10);
+    let open = [0, 1].map(|_| {
+        let id = begin(&mut database, false);
+        let read = database
+            .read(id, TABLE, key(1).as_bytes(), ColumnSet::ALL)
+            .expect("reads");
+        assert!(read.is_some());
+        id
+    });
+    let began = database.clock();
+    insert_all(&mut database, 10..1_000);
+    let later = begin(&mut database, false);
+    checkpoint(&mut database, &store);
+    let leaves = |database: &mut FormulaDatabase| {
+        while !database.evict(0) {
+            if database.nothing_may_leave() {
+                return false;
+            }
+        }
+        true
+    };
+    let held = database.memory_bytes();
+    assert!(!leaves(&mut database) && database.memory_bytes() > held / 2);
+    // Those that began later are not asked to make room.
+    assert_eq!(database.give_up_oldest_snapshot(Timestamp::ZERO), None);
+    for _ in open {
+        assert!(database.give_up_oldest_snapshot(began).is_some());
+    }
+    assert_eq!(database.give_up_oldest_snapshot(began), None);
+    assert!(leaves(&mut database));
+    for id in open {
+        let read = database.read(id, TABLE, key(2).as_bytes(), ColumnSet::ALL);
+        assert!(
+            matches!(&read, Err(Stop::Abort(error)) if error.code().as_str() == "40001"),
+            "{read:?}"
+        );
+        database.rollback(id);
+    }
+    let read = database
+        .read(later, TABLE, key(999).as_bytes(), ColumnSet::ALL)
+        .expect("reads");
+    assert!(read.is_some());
+    // In a grid: who has not come yet does not come any more, whatever is told later of who is live.
+    let (old, new) = (Timestamp(began.0 + 1), Timestamp(u64::MAX / 2));
+    database.expect_snapshots(vec![old], new);
+    assert!(database.may_come(old) && database.may_come(new));
+    assert_eq!(database.give_up_oldest_snapshot(old), Some(old));
+    for _ in 0..2 {
+        assert!(!database.may_come(old) && database.may_come(new));
+        database.expect_snapshots(vec![old], new);
+    }
+}

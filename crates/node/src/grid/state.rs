@@ -249,10 +249,6 @@ impl GridState {
                 if let Some(participant) = &mut self.participant {
                     participant.on_live_transactions(database, &live, open_from);
                 }
-                // Rule F-6: this node was silent for so long that nothing begins at them any more.
-                if self.sessions.ready().any(|tick| !database.may_come(tick)) {
-                    self.renew_ticks();
-                }
             }
             Heard::Ticks(ticks) => {
                 for (what, tick) in ticks {

@@ -119,7 +119,11 @@ impl Session {
         let id = match partition.grid.clone() {
             None => partition.database.begin(options),
             Some(desk) => {
-                let tick = desk.take_tick(self.id, &mut self.tick_ticket)?;
+                let mut tick = desk.take_tick(self.id, &mut self.tick_ticket)?;
+                // It has waited for so long that nothing is kept for it (rules F-6 and F-7).
+                if tick.is_some_and(|tick| !partition.database.may_come(tick)) {
+                    tick = desk.take_tick(self.id, &mut self.tick_ticket)?;
+                }
                 partition
                     .database
                     .begin_at(tick.ok_or(Stop::Wait(FOR_A_TICK))?, options)

@@ -340,6 +340,11 @@ const ABORTS: [(AbortReason, &str, &str); AbortReason::COUNT] = [
         "in_doubt",
         "it waited for a transaction of which only a node that cannot be reached knows how it has ended",
     ),
+    (
+        AbortReason::TooOld,
+        "too_old",
+        "memory was full of rows that are kept for transactions as old as it was",
+    ),
 ];
 
 const WAITS: [WaitReason; WaitReason::COUNT] = [

@@ -304,6 +304,8 @@ impl StatementWorker for NodeWorker {
 
     fn open_session(&mut self, start: SessionStart, responder: &mut Box<dyn Responder>) -> Result<Box<Session>> {
         let partition = self.shared.partition.lock();
+        // Whoever asks by way of a connection alone whether the node works goes to another one.
+        partition.grid.as_ref().map_or(Ok(()), |desk| desk.serves())?;
         let (database_id, settings) = database_of(&start, &partition.databases)?;
         let identity = Identity {
             user: start.user,

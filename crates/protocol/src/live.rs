@@ -44,8 +44,13 @@ impl LiveSnapshots {
     /// What may still come from elsewhere: the live ones below `open_from`, sorted, and anything from there on.
     ///
     /// Rule F-3: a version is kept for every snapshot that is live in the grid, and one value each is enough; above the last
-    /// word of the timestamp stage every version is kept.
-    pub(crate) fn expect(&mut self, elsewhere: Vec<Timestamp>, open_from: Timestamp) {
+    /// word of the timestamp stage every version is kept. Rule F-6: what was once neither live nor to come stays so, for its versions may be
+    /// gone; a new stage does not know what the one before has left out.
+    pub(crate) fn expect(&mut self, mut elsewhere: Vec<Timestamp>, mut open_from: Timestamp) {
+        if self.open_from < Timestamp::MAX {
+            elsewhere.retain(|ts| self.may_come(*ts));
+            open_from = open_from.max(self.open_from);
+        }
         (self.elsewhere, self.open_from) = (elsewhere, open_from);
         self.give_up(self.given_up);
     }
@@ -101,6 +106,22 @@ impl LiveSnapshots {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rule F-6, where another stage says so that has not heard of it.
+    #[test]
+    fn what_was_left_out_once_stays_so() {
+        let mut live = LiveSnapshots::default();
+        let at = Timestamp;
+        live.expect(Vec::new(), at(0));
+        live.expect(vec![at(10), at(20), at(30)], at(40));
+        live.expect(vec![at(10)], at(40));
+        live.expect(vec![at(10), at(20), at(30), at(45)], at(50));
+        live.expect(vec![at(20), at(30), at(45)], at(35));
+        let may_come = |ts: &u64| live.may_come(at(*ts));
+        let told: Vec<u64> = (0..60).step_by(5).filter(may_come).collect();
+        assert_eq!(told, [45, 50, 55]);
+        assert!(!live.any_in(at(15), at(45)) && live.any_in(at(45), at(46)));
+    }
 
     #[test]
     fn what_may_still_come_from_elsewhere_is_kept() {

@@ -150,6 +150,12 @@ fn is_refused(answers: &[String]) -> bool {
     answers.iter().any(|answer| answer == "ERROR 57P03")
 }
 
+/// Whether a node lets nobody in.
+fn is_shut(node: &Node) -> bool {
+    let told = Wire::over(common::socket(node.address)).log_in(&[("user", "ann"), ("database", "rubato")]);
+    told.iter().any(|answer| answer == "FATAL 57P03")
+}
+
 /// The rows that a node answers with.
 fn rows(node: &Node, sql: &str) -> Vec<String> {
     let mut answers = ask(node, sql);

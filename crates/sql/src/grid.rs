@@ -90,11 +90,17 @@ pub trait GridDesk: Send + Sync {
     /// names of a database. `None`: they are asked for, the session is woken when they have come, and asks again.
     fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<Vec<(u8, Vec<Value>)>>;
 
-    /// Tells the sessions of other nodes that listen what a transaction of this one tells, once the log is forced so far.
-    fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn);
+    /// Tells the sessions of other nodes that listen what a transaction of this one tells, once the log is forced so far: how far it has to
+    /// be before all of them are told, behind what was told before. Who tells more, by way of another node, does so behind that.
+    fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn) -> Lsn;
 
     /// Whether the keeper still has what it keeps for the session.
     fn keeps_session(&self, session: SessionId) -> bool;
+
+    /// Whether this node serves anybody.
+    ///
+    /// Errors: 57P03 if it was removed from its grid, or stands on a folder that is not its newest one.
+    fn serves(&self) -> Result<()>;
 
     /// All nodes of the grid, this one among them, in ascending order.
     fn members(&self) -> Vec<NodeId>;

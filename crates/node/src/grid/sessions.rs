@@ -251,9 +251,9 @@ impl GridDesk for GridShared {
         self.state.lock().take_sessions(session, shown)
     }
 
-    fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn) {
+    fn tell(&self, who: (DatabaseId, i32), told: &[Told], durable_at: Lsn) -> Lsn {
         self.news.store(true, Ordering::Release);
-        self.state.lock().tell(who, told, durable_at);
+        self.state.lock().tell(who, told, durable_at)
     }
 
     fn keeps_session(&self, session: SessionId) -> bool {
@@ -322,6 +322,10 @@ impl GridDesk for GridShared {
             }
         }
         turns
+    }
+
+    fn serves(&self) -> Result<()> {
+        self.state.lock().check_member()
     }
 
     fn may_do_without(&self, node: NodeId) -> bool {

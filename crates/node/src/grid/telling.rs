@@ -101,7 +101,7 @@ impl Untaken {
 
 impl GridState {
     /// See [`rubato_sql::grid::GridDesk::tell`].
-    pub(super) fn tell(&mut self, (database, backend_id): (DatabaseId, i32), told: &[Told], durable_at: Lsn) {
+    pub(super) fn tell(&mut self, (database, backend_id): (DatabaseId, i32), told: &[Told], durable_at: Lsn) -> Lsn {
         let told = told
             .iter()
             .map(|(channel, payload)| (channel.to_string(), payload.to_string()));
@@ -110,6 +110,7 @@ impl GridState {
             backend_id,
             told: told.collect(),
         });
+        let mut all_leave_at = durable_at;
         for node in self.settings.nodes.clone() {
             if node == self.settings.id {
                 continue;
@@ -118,6 +119,7 @@ impl GridState {
             untaken.last += 1;
             untaken.leaves_at = untaken.leaves_at.max(durable_at);
             let (number, leaves_at) = (untaken.last, untaken.leaves_at);
+            all_leave_at = all_leave_at.max(leaves_at);
             let waiting = Waiting {
                 number,
                 leaves_at,
@@ -131,6 +133,7 @@ impl GridState {
                 self.say_told(node, waiting);
             }
         }
+        all_leave_at
     }
 
     fn say_told(&mut self, node: NodeId, told: Waiting) {

@@ -124,7 +124,7 @@ impl Resolver {
         let mut changes = values_of(assignments, &tuple, context.evaluation)?;
         let new_key = change_row(table, &conflict.key, old.as_ref(), &mut changes, effects, context)?;
         self.touched.insert(new_key);
-        Ok(Resolution::Updated(changed_tuple(table, tuple, changes)))
+        updated(table, tuple, changes, context.evaluation)
     }
 
     /// Has another node insert the row or update the one that is there, if one has its place and nothing else is to be looked after.
@@ -159,7 +159,7 @@ impl Resolver {
             let changes = values_of(assignments, &tuple, evaluation)?;
             check_changed_row(table, old.as_ref(), &changes, effects, evaluation)?;
             self.touched.insert(key.clone());
-            Ok(Resolution::Updated(changed_tuple(table, tuple, changes)))
+            updated(table, tuple, changes, evaluation)
         }))
     }
 
@@ -187,13 +187,20 @@ fn values_of(
     assignments.iter().map(value).collect()
 }
 
-/// The row as it is now.
-fn changed_tuple(table: &Table, mut tuple: Vec<Value>, changes: Vec<(usize, Value)>) -> Vec<Value> {
+/// The row as it is now. The one that was in the way need not have been seen through the view that is written through: what the view checks
+/// is asked whatever was changed.
+fn updated(
+    table: &Table,
+    mut tuple: Vec<Value>,
+    changes: Vec<(usize, Value)>,
+    evaluation: &EvalContext<'_>,
+) -> Outcome<Resolution> {
     tuple.truncate(table.columns.len());
     for (column, value) in changes {
         tuple[column] = value;
     }
-    tuple
+    check_options(table, &tuple, ColumnSet::ALL, evaluation)?;
+    Ok(Resolution::Updated(tuple))
 }
 
 /// The assignments, if a row is inserted or changed by one operation: only its key may be in the way of it, each row that is there is

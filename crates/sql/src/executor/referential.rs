@@ -170,7 +170,10 @@ impl Effects {
         changed: ColumnSet,
     ) {
         self.note_unique(table, new, changed);
-        self.note_referring(table, new, changed, None);
+        // Who refers to the same as before is not looked at, as if he had not been named.
+        let refers_by = table.foreign_keys.iter().flat_map(|key| &key.columns).copied();
+        let is_other = |column: &usize| changed.contains_column(*column) && old.column(*column) != new.column(*column);
+        self.note_referring(table, new, refers_by.filter(is_other).collect(), None);
         if is_referred_to(table) {
             let values: Vec<Value> = (0..table.columns.len()).map(|column| new.column(column)).collect();
             let new = Some(Row::from_values(&values));

@@ -103,11 +103,30 @@ pub(crate) fn flatten(terms: Vec<Expr>) -> Vec<Expr> {
     let mut flat = Vec::with_capacity(terms.len());
     for term in terms {
         match term {
-            Expr::And(inner) => flat.extend(flatten(inner)),
+            Expr::And(mut inner) => {
+                if let [first, second] = &inner[..]
+                    && only_tells_unknown_from_false(second, first)
+                {
+                    inner.pop();
+                }
+                flat.extend(flatten(inner));
+            }
             other => flat.push(other),
         }
     }
     flat
+}
+
+/// Whether an expression is `CASE WHEN term IS NULL THEN ... ELSE true END`: beside the term itself a condition holds with it or without. Of
+/// `(a, b) IN (SELECT ...)` it is the part that looks for NULLs with a query of its own, which a grid would ask for each row.
+fn only_tells_unknown_from_false(expr: &Expr, term: &Expr) -> bool {
+    let Expr::Case { branches, otherwise } = expr else {
+        return false;
+    };
+    let [(Expr::IsNull(asked), _)] = &branches[..] else {
+        return false;
+    };
+    **asked == *term && **otherwise == Expr::Literal(rubato_base::Value::Bool(true))
 }
 
 /// The condition that all terms hold, `None` for no term.
@@ -116,5 +135,24 @@ pub(crate) fn all_of(mut terms: Vec<Expr>) -> Option<Expr> {
         0 => None,
         1 => terms.pop(),
         _ => Some(Expr::And(terms)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rubato_base::Value;
+
+    #[test]
+    fn what_tells_unknown_from_false_is_no_part_of_a_condition() {
+        let looked_closer = |asked: usize, otherwise: bool| Expr::Case {
+            branches: vec![(Expr::IsNull(Box::new(Expr::Column(asked))), Expr::Column(9))],
+            otherwise: Box::new(Expr::Literal(Value::Bool(otherwise))),
+        };
+        let with = |closer: Expr| flatten(vec![Expr::And(vec![Expr::Column(0), closer])]);
+        assert_eq!(with(looked_closer(0, true)), [Expr::Column(0)]);
+        for other in [looked_closer(1, true), looked_closer(0, false)] {
+            assert_eq!(with(other.clone()), [Expr::Column(0), other]);
+        }
     }
 }

@@ -77,7 +77,9 @@ impl Session {
         let who = (teller.database, teller.backend_id);
         let told = partition.channels.commit(teller, actions, self.durable_at);
         if let Some(desk) = partition.grid.as_ref().filter(|_| !told.is_empty()) {
-            desk.tell(who, &told, self.durable_at);
+            // The client's next transaction may run elsewhere, and is heard of behind this one.
+            let left_at = desk.tell(who, &told, self.durable_at);
+            self.raise_durable(left_at);
         }
     }
 

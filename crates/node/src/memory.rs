@@ -20,13 +20,14 @@ const CROWD_PAUSE_US: i64 = 1_000_000;
 
 /// Memory that is full of what open transactions hold is waited for so long, ...
 const SNAPSHOT_PATIENCE_US: i64 = 2_000_000;
-/// ... and so long again behind each snapshot that is given up for it.
-const SNAPSHOT_PAUSE_US: i64 = 250_000;
+/// ... and so long again when a snapshot was given up for it; then twice as many are.
+const SNAPSHOT_PAUSE_US: i64 = 100_000;
 
 /// Since when memory is full of what open transactions hold.
 #[derive(Debug, Default)]
 pub(crate) struct Stuck {
     since: Option<(i64, Timestamp)>,
+    given_up: usize,
 }
 
 impl Stuck {
@@ -37,8 +38,9 @@ impl Stuck {
         is_over.then_some(began)
     }
 
-    /// One was given up: whether that helps is seen in a moment.
-    fn wait_again(&mut self, now_us: i64) {
+    /// So many were given up: whether that helps is seen in a moment.
+    fn wait_again(&mut self, count: usize, now_us: i64) {
+        self.given_up += count;
         if let Some((since_us, _)) = &mut self.since {
             *since_us = now_us - SNAPSHOT_PATIENCE_US + SNAPSHOT_PAUSE_US;
         }
@@ -165,8 +167,12 @@ impl Shared {
         let Some(up_to) = stuck.up_to(partition.database.clock(), now_us) else {
             return;
         };
-        if partition.database.give_up_oldest_snapshot(up_to).is_some() {
-            stuck.wait_again(now_us);
+        // As many again as before: a pool leaves dozens of transactions open.
+        let wanted = stuck.given_up.max(1);
+        let mut given_up = (0..wanted).map_while(|_| partition.database.give_up_oldest_snapshot(up_to));
+        let count = given_up.by_ref().count();
+        if count > 0 {
+            stuck.wait_again(count, now_us);
             drop(stuck);
             self.eviction_pause.store(0, Ordering::Relaxed);
             self.keep_within_memory(partition);

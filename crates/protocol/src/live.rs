@@ -1,5 +1,6 @@
 //! The snapshots that live transactions read.
 
+use crate::rules::{Rule, is_kept};
 use rubato_base::Timestamp;
 
 /// The timestamps of live transactions, sorted. New ones come at the end, so that a sorted vector is a queue in practice.
@@ -74,7 +75,8 @@ impl LiveSnapshots {
     ///
     /// Rule F-6: what is neither live by the last word of the timestamp stage nor begins behind it may not, for its versions are not kept.
     pub(crate) fn may_come(&self, tick: Timestamp) -> bool {
-        self.open_from == Timestamp::MAX || tick >= self.open_from || self.elsewhere.binary_search(&tick).is_ok()
+        let is_told = self.open_from < Timestamp::MAX && is_kept(Rule::F6);
+        !is_told || tick >= self.open_from || self.elsewhere.binary_search(&tick).is_ok()
     }
 
     /// Whether some live transaction reads, or may still read, at a timestamp in `from..to`.

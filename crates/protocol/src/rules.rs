@@ -127,7 +127,7 @@ rules! {
         "No version is kept for a node that membership has declared gone, and none of its lives so far is heard again."
     F5 "F-5" false "grid/stage.rs"
         "A tick that the stage's own node took without a question counts as live until the transaction that has it has ended."
-    F6 "F-6" false "grid/stage.rs"
+    F6 "F-6" true "live.rs"
         "No version is kept for a node that has been silent for long: its transactions begin nowhere any more, and are left out for ever."
     F7 "F-7" false "giving_up.rs"
         "Where memory is full of what is kept for the oldest snapshot, its transactions are rolled back, here and where they would come from."

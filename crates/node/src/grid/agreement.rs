@@ -12,8 +12,6 @@ use std::collections::VecDeque;
 
 /// How often what follows from one thing may lead to another before others have their turn.
 const STEPS_MAX: usize = 8;
-/// Rounds for which a node may not say which of its transactions are live, before nothing is kept for these any more (rule F-6): ten seconds.
-const LEFT_OUT_ROUNDS: u32 = 200;
 
 /// What a node's log said of it, or what the first node of a grid begins with.
 pub(super) fn agreement_of(settings: &GridSettings, past: Option<&[u8]>, founded_at: Timestamp) -> Result<Agreement> {
@@ -153,7 +151,7 @@ impl GridState {
             let ticks = TickSource::resume(tick_bound.max(own.above.tick()));
             let ticks = ticks.reserving(self.settings.reserved_ticks);
             let mut stage = TimestampStage::new(term, ticks, self.settings.nodes.iter().copied());
-            stage.leave_out_after(LEFT_OUT_ROUNDS);
+            stage.leave_out_after(self.settings.left_out_rounds);
             (self.stage, own.round) = (Some(stage), None);
         }
         let Some(stage) = &mut self.stage else { return };

@@ -85,6 +85,8 @@ const RETRY_US: i64 = 50_000;
 /// What was not answered is said again at every third of these: a node that has much to do may take longer than one, and what is said
 /// twice makes more to do.
 const SAY_AGAIN_ROUNDS: u32 = 3;
+/// Ten seconds, as a node is set.
+const LEFT_OUT_ROUNDS: u32 = 200;
 
 /// A node's place in its grid.
 #[derive(Clone, Debug)]
@@ -99,6 +101,8 @@ pub struct GridSettings {
     pub reserved_ticks: u64,
     /// How often it says again what was not answered.
     pub retry_us: i64,
+    /// Such times for which a node may be silent before nothing is kept for it any more (rule F-6).
+    pub left_out_rounds: u32,
     /// Says where statements run; without one each runs on the node of its client.
     pub router: Option<Arc<dyn Router>>,
     /// The node that changes the catalogs and has everything else that there is once; without one each node has its own.
@@ -140,6 +144,7 @@ impl GridSettings {
             founder: NodeId(0),
             reserved_ticks: RESERVED_TICKS,
             retry_us: RETRY_US,
+            left_out_rounds: LEFT_OUT_ROUNDS,
             router: None,
             keeper: None,
         }

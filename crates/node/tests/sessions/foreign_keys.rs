@@ -165,3 +165,26 @@ fn savepoints_take_back_what_referred_and_what_was_referred_to() {
     assert_eq!(world.rows(0, "select (id) from p"), Vec::<String>::new());
     assert_eq!(world.rows(0, "select id from c"), Vec::<String>::new());
 }
+
+/// What a row refers to by SET DEFAULT is to be there, also if it is what has just gone and the row had it before.
+#[test]
+fn a_default_that_is_set_refers_to_what_is_there() {
+    let mut world = World::new(1);
+    for made in [
+        "create table p (id int primary key); insert into p values (8), (9)",
+        "create table c (id int primary key, p int default 9 references p on delete set default on update set default)",
+        "insert into c values (1, 9), (2, 8)",
+    ] {
+        world.must(0, made);
+    }
+    for gone in [
+        "delete from p where id = 9",
+        "update p set id = 10 where id = 9",
+        "delete from p",
+    ] {
+        let told = world.ask(0, gone);
+        assert!(told[0].starts_with("E 23503"), "{gone}: {told:?}");
+    }
+    world.must(0, "delete from p where id = 8");
+    assert_eq!(world.rows(0, "select id, p from c order by id"), ["1|9", "2|9"]);
+}

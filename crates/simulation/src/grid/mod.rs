@@ -18,5 +18,6 @@ pub mod tpcc;
 mod troubles;
 mod world;
 
+pub(crate) use plan::left_out_rounds;
 pub use plan::{GridPlan, GridWorkload};
 pub use world::run;

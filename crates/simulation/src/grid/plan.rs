@@ -107,6 +107,8 @@ pub struct GridPlan {
     pub memory_bytes: usize,
     /// Ticks that the stage reserves at a time.
     pub reserved_ticks: u64,
+    /// Rounds for which a node may be silent before nothing is kept for it any more.
+    pub left_out_rounds: u32,
     /// A weakness put in on purpose.
     pub weakness: Option<GridWeakness>,
 }
@@ -157,6 +159,12 @@ pub const WORKLOADS: [Workload; 11] = [
     Workload::Anything,
 ];
 
+/// From a tenth of a second to ten.
+pub(crate) fn left_out_rounds(seed: u64) -> u32 {
+    let mut random = Random::derived(seed, &[57]);
+    3 << random.uniform(0, 6)
+}
+
 impl GridPlan {
     /// The plan of a seed.
     pub fn of(seed: u64) -> GridPlan {
@@ -180,6 +188,7 @@ impl GridPlan {
             is_pipeline: random.uniform(0, 1) == 0,
             memory_bytes: if small { 1_000 << random.uniform(0, 2) } else { 64 << 20 },
             reserved_ticks: 4 << random.uniform(0, 8),
+            left_out_rounds: left_out_rounds(seed),
             weakness: None,
         }
     }

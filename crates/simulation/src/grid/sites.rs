@@ -158,6 +158,7 @@ impl World<'_> {
         let site = &mut self.sites[at];
         let settings = GridSettings {
             reserved_ticks: self.plan.reserved_ticks,
+            left_out_rounds: self.plan.left_out_rounds,
             retry_us: RETRY_US,
             ..GridSettings::of(site.number, self.plan.nodes)
         };

@@ -7,6 +7,7 @@ use crate::check::Violation;
 use crate::clock;
 use crate::connections::Connections;
 use crate::disk::Disk;
+use crate::grid::left_out_rounds;
 use crate::world::log_options;
 use rubato_base::NodeId;
 use rubato_node::grid::{ByRows, GridNode, GridSettings};
@@ -130,6 +131,7 @@ impl World<'_> {
             id: site.id(),
             founder: FIRST,
             retry_us: RETRY_US,
+            left_out_rounds: left_out_rounds(self.plan.seed),
             router: Some(Arc::new(ByRows)),
             keeper: Some(GridSettings::keeper_unless_known(site.id(), &nodes)),
             nodes,

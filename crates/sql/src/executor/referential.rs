@@ -8,7 +8,7 @@ use super::constraints::shown_key;
 use super::deferred::{Subject, UniqueTask};
 use super::keys::push_key_value;
 use super::referring::{Gone, Search, reference_key};
-use super::rows::{change_row, remove_row};
+use super::rows::{ChangedRow, change_row, remove_row};
 use super::{ExecutionContext, Held, Turn};
 use crate::catalog::{Deferral, ForeignKey, ReferentialAction, RelationName, Table};
 use crate::far::{ROWS_AHEAD, waits_for_others};
@@ -451,7 +451,16 @@ impl Effects {
             (ReferentialAction::Cascade, None) => remove_row(child, key, row.as_ref(), self, context),
             (_, new) => {
                 let mut changes = following_values(child, foreign_key, action, new.as_ref(), context)?;
-                change_row(child, key, row.as_ref(), &mut changes, self, context).map(drop)
+                change_row(child, key, row.as_ref(), &mut changes, self, context)?;
+                if action == ReferentialAction::SetDefault {
+                    // What it refers to is to be there, also if it is what has just gone.
+                    let now = ChangedRow {
+                        old: row.as_ref(),
+                        changes: &changes,
+                    };
+                    self.note_referring(child, &now, foreign_key.columns.iter().copied().collect(), None);
+                }
+                Ok(())
             }
         }
     }

@@ -262,13 +262,15 @@ impl StartArguments {
     }
 
     fn check_bounds(&self) -> Result<(), String> {
-        let too_small = self.memory.filter(|memory| memory.bytes < MEMORY_BYTES_MIN);
-        if let Some(memory) = too_small {
-            let least = MEMORY_BYTES_MIN >> 20;
-            return Err(format!(
-                "--memory is {} bytes, and must be at least {least}MiB",
-                memory.bytes
-            ));
+        let sizes = [
+            ("--memory", self.memory, MEMORY_BYTES_MIN),
+            ("--message-bytes-max", self.message_bytes_max, MESSAGE_BYTES_MIN),
+        ];
+        for (name, size, least) in sizes {
+            if let Some(size) = size.filter(|size| size.bytes < least) {
+                let (bytes, least) = (size.bytes, least >> 20);
+                return Err(format!("{name} is {bytes} bytes, and must be at least {least}MiB"));
+            }
         }
         let counts = [
             ("--workers", self.workers, 0..=WORKERS_MAX),
@@ -330,6 +332,9 @@ impl StartArguments {
 
 /// Below this the program's own parts leave no room for rows.
 const MEMORY_BYTES_MIN: u64 = 32 << 20;
+
+/// With less, ordinary statements of drivers and logins would be refused.
+const MESSAGE_BYTES_MIN: u64 = 1 << 20;
 /// More threads than any machine has cores; each takes memory and open files.
 const WORKERS_MAX: usize = 1024;
 const STAGE_THREADS_MAX: usize = 64;
@@ -374,6 +379,10 @@ mod tests {
                 "--workers is 100000, and must be between 0 and 1024",
             ),
             (["--stage-threads", "1000"], "--stage-threads"),
+            (
+                ["--message-bytes-max", "0"],
+                "--message-bytes-max is 0 bytes, and must be at least 1MiB",
+            ),
             (
                 ["--max-connections", "0"],
                 "--max-connections is 0, and must be at least 1",

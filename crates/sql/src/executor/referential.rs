@@ -7,7 +7,7 @@
 use super::constraints::shown_key;
 use super::deferred::{Subject, UniqueTask};
 use super::keys::push_key_value;
-use super::referring::{Gone, Search, reference_key};
+use super::referring::{Gone, Search, reference_key, referring_value};
 use super::rows::{ChangedRow, change_row, remove_row};
 use super::{ExecutionContext, Held, Turn};
 use crate::catalog::{Deferral, ForeignKey, ReferentialAction, RelationName, Table};
@@ -217,7 +217,8 @@ impl Effects {
             {
                 continue;
             }
-            let values: Vec<Value> = foreign_key.columns.iter().map(|column| row.column(*column)).collect();
+            let value = |column: &usize| referring_value(table, *column, row.column(*column));
+            let values: Vec<Value> = foreign_key.columns.iter().map(value).collect();
             // MATCH SIMPLE: a NULL refers to nothing. Rows that come one after the other often refer to the same row.
             let is_last = self.referring.back().is_some_and(|last| {
                 last.foreign_key == number && last.values == values && Arc::ptr_eq(&last.table, table)

@@ -7,7 +7,7 @@ use super::referential::{prefix_key, prefix_order};
 use super::sorting::FixedHasher;
 use crate::catalog::{ForeignKey, Index, Table};
 use crate::far::{ROWS_AHEAD, waits_for_others};
-use rubato_base::{ColumnSet, Key, Result, Row, RowRef, TableId, Value};
+use rubato_base::{ColumnSet, DataType, Key, Result, Row, RowRef, TableId, Value};
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use std::collections::{HashMap, VecDeque};
 
@@ -133,6 +133,15 @@ pub(crate) fn reference_key(
     }
     let order: Vec<usize> = (0..values.len()).collect();
     prefix_key(child, &foreign_key.columns, &order, &values)
+}
+
+/// A value as it refers to one of another table: blanks at the end of a `char(n)` count nowhere, nor do they where that column is text.
+pub(crate) fn referring_value(table: &Table, column: usize, value: Value) -> Value {
+    let is_padded = table.columns[column].column_type.data_type == DataType::Char;
+    match &value {
+        Value::Text(text) if is_padded && text.ends_with(' ') => Value::text(text.trim_end_matches(' ')),
+        _ => value,
+    }
 }
 
 fn path_of<'a>(child: &'a Table, foreign_key: &ForeignKey) -> Option<Path<'a>> {

@@ -10,6 +10,7 @@ use crate::databases::DatabaseFacts;
 use crate::executor::{DeferredChecks, DeferredMark};
 use crate::far::{FarRows, Mark, Rows};
 use crate::partition::{Derived, Partition, Restarted};
+use crate::plan::Plan;
 use crate::statement::{Statement, Utility};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
 use rubato_protocol::{BeginOptions, Outcome, Stop, Wait, WaitReason};
@@ -45,6 +46,8 @@ pub(super) struct OpenTransaction {
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Tables written, with the version that the statement was planned for.
     pub(super) written_versions: Vec<(RelationName, u64)>,
+    /// In a grid: what it has run, each once, as far as that is kept.
+    pub(super) used_plans: Vec<Arc<Plan>>,
     /// Views that were read, with the versions that they had.
     pub(super) viewed_versions: Vec<(RelationName, u64)>,
     /// Storage that only this transaction knows: dropped if it is rolled back.
@@ -165,6 +168,7 @@ impl Session {
             derived: Vec::new(),
             savepoints: Vec::new(),
             written_versions: Vec::new(),
+            used_plans: Vec::new(),
             viewed_versions: Vec::new(),
             created_storage: Vec::new(),
             restarted: Vec::new(),

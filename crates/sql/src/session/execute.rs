@@ -225,6 +225,7 @@ impl Session {
             _ => self.ensure_transaction(partition, alone_and_reading, context.now_us)?,
         };
         self.see_definitions(&plan.table_versions, partition)?;
+        self.note_used(plan);
         if writes {
             self.note_written(&plan.table_versions, partition)?;
             if let Some(next) = self.read_portals_ahead(partition, context)? {

@@ -1,14 +1,18 @@
 //! Definitions that others have changed since a transaction began: a statement sees them as they are by now.
 
-use super::Session;
 use super::block::OpenTransaction;
-use super::execute::with_followers;
+use super::execute::{is_current, with_followers};
 use super::schema::schema_changed;
+use super::{Block, Session};
 use crate::catalog::{Catalog, RelationName};
 use crate::partition::Partition;
+use crate::plan::Plan;
 use rubato_base::{Error, Result, SqlState};
 use rubato_protocol::{Outcome, Stop};
 use std::sync::Arc;
+
+/// Different statements of a block that are kept for that. Of one with more it is taken that it has used whatever was changed.
+const USED_PLANS_MAX: usize = 128;
 
 impl Session {
     /// Sees what the statement names as it is by now, and keeps which views these are: commit checks that they still say the same.
@@ -58,6 +62,18 @@ impl Session {
         }
     }
 
+    /// Notes what a transaction that may be over several nodes runs.
+    pub(super) fn note_used(&mut self, plan: &Arc<Plan>) {
+        let Some(transaction) = self.transaction.as_mut().filter(|open| open.has_tick) else {
+            return;
+        };
+        let used = &mut transaction.used_plans;
+        let is_to_be_kept = self.block == Block::Explicit && used.len() < USED_PLANS_MAX;
+        if is_to_be_kept && !plan.table_versions.is_empty() && !used.iter().any(|own| Arc::ptr_eq(own, plan)) {
+            used.push(Arc::clone(plan));
+        }
+    }
+
     /// The error as a block may be told it that stands before changes of definitions: what has become of a table that it has read is so behind
     /// them only (rules ), and that there is no such table, or column, may be just that.
     pub(super) fn as_of_what_was_read(&self, error: Error, partition: &Partition) -> Error {
@@ -69,8 +85,13 @@ impl Session {
             return error;
         };
         let committed = self.committed(partition);
-        // Of what it has read on other nodes, this one knows no more.
-        let has_changed_far = || self.is_over_several_nodes() && committed.version != transaction.base_version;
+        // What of these tables it has read on other nodes, this one does not know.
+        let is_changed = |plan: &Arc<Plan>| !is_current(plan, committed, &plan.path);
+        let used = &transaction.used_plans;
+        let has_changed_far = || {
+            let is_changed = used.len() >= USED_PLANS_MAX || used.iter().any(is_changed);
+            self.is_over_several_nodes() && committed.version != transaction.base_version && is_changed
+        };
         let is_changed_view = |(name, version): &(RelationName, u64)| {
             let view = committed.views.get(name);
             view.is_none_or(|view| view.version != *version)

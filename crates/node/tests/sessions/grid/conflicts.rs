@@ -344,3 +344,24 @@ fn rows_of_a_run_that_was_undone_are_nobodys() {
     }
     assert!(told_rows > 3, "{told_rows}");
 }
+
+/// Rule R-8: what has become of tables that a block has used is not told in it; that somebody changes others is nothing to it.
+#[test]
+fn a_block_over_several_nodes_is_told_its_own_errors_whatever_others_change() {
+    for (change, told) in [
+        ("CREATE TABLE unrelated (id int PRIMARY KEY)", "E 42P01"),
+        ("DROP TABLE stock", "E 40001"),
+        ("ALTER TABLE stock RENAME v TO w", "E 40001"),
+    ] {
+        let mut sites = followed();
+        let made = "CREATE TABLE stock (id int PRIMARY KEY, v int) WITH (spread = true);
+                    INSERT INTO stock SELECT n, 10 FROM generate_series(1, 10) n";
+        assert!(ask_at(0, &mut sites, made).iter().all(|line| !line.starts_with("E ")));
+        let begun = ask_at(1, &mut sites, "BEGIN; SELECT sum(v) FROM stock; SAVEPOINT a");
+        assert!(begun.contains(&"D 100".to_owned()), "{begun:?}");
+        ask_at(0, &mut sites, change);
+        let wrong = ask_at(1, &mut sites, "SELECT * FROM nothing");
+        assert!(wrong[0].starts_with(told), "{change}: {wrong:?}");
+        ask_at(1, &mut sites, "ROLLBACK");
+    }
+}

@@ -4,6 +4,13 @@ use crate::database::FormulaDatabase;
 use crate::statistics::AbortReason;
 use rubato_base::{Error, Timestamp, TransactionId};
 
+const TOO_OLD: &str = "memory is full of rows that are kept for transactions as old as this one";
+
+/// Whether a transaction was rolled back for its age by [`FormulaDatabase::give_up_oldest_snapshot`]: begun again, it may come to be as old.
+pub fn was_too_old(error: &Error) -> bool {
+    error.message().ends_with(TOO_OLD)
+}
+
 impl FormulaDatabase {
     /// Gives up the oldest snapshot that is kept for transactions, if it is not above `up_to`: theirs end, and those of other nodes that
     /// have not come here yet do not come any more. The snapshot, or `None` if there is none, or it is that of a prepared branch.
@@ -21,8 +28,7 @@ impl FormulaDatabase {
             return None;
         }
         for transaction in ending {
-            let message = "memory is full of rows that are kept for transactions as old as this one";
-            let error = Error::serialization(message, format!("snapshot {}", oldest.0));
+            let error = Error::serialization(TOO_OLD, format!("snapshot {}", oldest.0));
             self.doom(transaction, AbortReason::TooOld, error.clone());
             let is_sessions = |t: &crate::transaction::Transaction| !t.is_branch && !t.is_adopted;
             if self.transactions.get(transaction).is_some_and(is_sessions) {

@@ -7,6 +7,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
 use std::sync::Arc;
 
+/// No record is larger, as PostgreSQL's are not: libpq reads as much at a time, leaves the rest of a larger one where it does not look for it,
+/// and a client that works asynchronously waits for ever for what is there.
+const RECORD_BYTES_MAX: usize = 8192;
+
 /// What a server shows its clients under TLS.
 #[derive(Clone, Debug)]
 pub struct TlsSettings {
@@ -39,6 +43,10 @@ pub fn read_tls_files(certificate_path: &Path, key_path: &Path) -> Result<TlsSet
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .map(|mut config| {
+            config.max_fragment_size = Some(RECORD_BYTES_MAX);
+            config
+        })
         .map(|config| TlsSettings {
             config: Arc::new(config),
             end_point_hash: end_point_hash.map(Arc::from),

@@ -12,7 +12,7 @@ use rubato_server::{Server, ServerSecurity, ServerSettings, StartError};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_real_client_library_logs_in_with_scram() {
@@ -50,7 +50,31 @@ fn a_real_client_library_logs_in_with_scram() {
     assert_eq!(wire.next().as_deref(), Some("FATAL 08P01"));
 }
 
-type TlsStream = rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream>;
+type TlsStream = rustls::StreamOwned<rustls::ClientConnection, Tapped>;
+
+/// A socket, and what has come over it.
+struct Tapped {
+    stream: std::net::TcpStream,
+    came: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Read for Tapped {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.stream.read(into)?;
+        self.came.lock().unwrap().extend_from_slice(&into[..count]);
+        Ok(count)
+    }
+}
+
+impl Write for Tapped {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
+}
 
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 const GSS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 48];
@@ -66,7 +90,8 @@ fn under_tls(fixture: &common::Fixture, certificate: &Certificate) -> Wire<TlsSt
     assert_eq!(&answer, b"S");
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let session = rustls::ClientConnection::new(Arc::clone(&certificate.client), name).unwrap();
-    Wire::over(rustls::StreamOwned::new(session, stream))
+    let came = Arc::default();
+    Wire::over(rustls::StreamOwned::new(session, Tapped { stream, came }))
 }
 
 #[test]
@@ -85,6 +110,15 @@ fn a_session_runs_under_tls() {
     assert_eq!(wire.query("ROWS 5000 1000").len(), 5003);
     wire.send(b"X\0\0\0\x04");
     assert_eq!(wire.next(), None);
+    // libpq does not look for what is left of a record that is larger than its buffer.
+    let came = wire.stream.sock.came.lock().unwrap();
+    let (mut at, mut records) = (0, 0);
+    while let Some([high, low]) = came.get(at + 3..at + 5) {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        assert!(length <= 8192 + 256, "{length}");
+        (at, records) = (at + 5 + length, records + 1);
+    }
+    assert!(records > 600, "{records}");
 }
 
 #[test]

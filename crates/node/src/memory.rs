@@ -169,8 +169,8 @@ impl Shared {
         };
         // As many again as before: a pool leaves dozens of transactions open.
         let wanted = stuck.given_up.max(1);
-        let mut given_up = (0..wanted).map_while(|_| partition.database.give_up_oldest_snapshot(up_to));
-        let count = given_up.by_ref().count();
+        let given_up = (0..wanted).map_while(|_| partition.database.give_up_oldest_snapshot(up_to));
+        let count = given_up.count();
         if count > 0 {
             stuck.wait_again(count, now_us);
             drop(stuck);

@@ -45,11 +45,10 @@ pub fn read_tls_files(certificate_path: &Path, key_path: &Path) -> Result<TlsSet
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
         .map(|mut config| {
             config.max_fragment_size = Some(RECORD_BYTES_MAX);
-            config
-        })
-        .map(|config| TlsSettings {
-            config: Arc::new(config),
-            end_point_hash: end_point_hash.map(Arc::from),
+            TlsSettings {
+                config: Arc::new(config),
+                end_point_hash: end_point_hash.map(Arc::from),
+            }
         })
         .map_err(|wrong| cannot(key_path, &wrong))
 }

@@ -9,6 +9,7 @@ mod common;
 use common::{Wire, eventually, query_packet, settings, socket, start};
 use rubato_server::{Sending, ServerSecurity, ServerSettings};
 use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -21,6 +22,20 @@ fn with(sending: Sending) -> ServerSettings {
         workers: 1,
         ..settings()
     }
+}
+
+/// A client whose socket is soon full when it does not read.
+fn narrow(address: SocketAddr) -> Wire<TcpStream> {
+    let stream = socket(address);
+    socket2::SockRef::from(&stream).set_recv_buffer_size(64 << 10).unwrap();
+    let mut wire = Wire::over(stream);
+    wire.log_in(&[("user", "ann"), ("database", "rubato")]);
+    wire
+}
+
+/// One of many that are told apart, and too long for many to fit in a socket.
+fn word(index: usize) -> String {
+    format!("{index}-{}", "x".repeat(5000))
 }
 
 #[test]
@@ -67,11 +82,7 @@ fn a_commits_answer_waits_for_the_log_whoever_sends_it() {
 fn a_full_socket_gets_the_rest_of_an_answer_later() {
     for sending in BOTH {
         let fixture = start(with(sending), ServerSecurity::default());
-        let stream = socket(fixture.address);
-        socket2::SockRef::from(&stream).set_recv_buffer_size(64 << 10).unwrap();
-        let mut wire = Wire::over(stream);
-        wire.log_in(&[("user", "ann"), ("database", "rubato")]);
-        let word = |index: usize| format!("{index}-{}", "x".repeat(5000));
+        let mut wire = narrow(fixture.address);
         let mut writer = wire.stream.try_clone().unwrap();
         let writing = std::thread::spawn(move || {
             for index in 0..2500 {
@@ -98,11 +109,7 @@ fn a_full_socket_gets_the_rest_of_an_answer_later() {
 fn what_is_told_meanwhile_stands_behind_the_rest_of_an_answer() {
     for sending in BOTH {
         let fixture = start(with(sending), ServerSecurity::default());
-        let stream = socket(fixture.address);
-        socket2::SockRef::from(&stream).set_recv_buffer_size(64 << 10).unwrap();
-        let mut wire = Wire::over(stream);
-        wire.log_in(&[("user", "ann"), ("database", "rubato")]);
-        let word = |index: usize| format!("{index}-{}", "x".repeat(5000));
+        let mut wire = narrow(fixture.address);
         let mut writer = wire.stream.try_clone().unwrap();
         let (world, process_id) = (&fixture.world, wire.process_id);
         let is_over = AtomicBool::new(false);

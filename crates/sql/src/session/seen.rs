@@ -86,11 +86,12 @@ impl Session {
         };
         let committed = self.committed(partition);
         // What of these tables it has read on other nodes, this one does not know.
-        let is_changed = |plan: &Arc<Plan>| !is_current(plan, committed, &plan.path);
+        let is_changed_plan = |plan: &Arc<Plan>| !is_current(plan, committed, &plan.path);
         let used = &transaction.used_plans;
         let has_changed_far = || {
-            let is_changed = used.len() >= USED_PLANS_MAX || used.iter().any(is_changed);
-            self.is_over_several_nodes() && committed.version != transaction.base_version && is_changed
+            self.is_over_several_nodes()
+                && committed.version != transaction.base_version
+                && (used.len() >= USED_PLANS_MAX || used.iter().any(is_changed_plan))
         };
         let is_changed_view = |(name, version): &(RelationName, u64)| {
             let view = committed.views.get(name);

@@ -517,6 +517,18 @@ def silence_within_a_transaction_ends_the_connection(connect):
 
 
 @check
+def who_is_told_within_a_transaction_is_silent_all_the_same(connect):
+    with connect(autocommit=True) as one, connect(autocommit=True) as two:
+        two.execute("set idle_in_transaction_session_timeout = 500")
+        two.execute("listen news")
+        two.execute("begin")
+        for _ in range(8):
+            time.sleep(0.15)
+            one.execute("notify news")
+        fails(errors.IdleInTransactionSessionTimeout, two.execute, "select 1")
+
+
+@check
 def rows_by_name_and_what_the_description_says(connect):
     with connect(row_factory=dict_row) as conn:
         cursor = conn.execute("select 1::int2 as small, 'x'::varchar(7) as v, 1.50::numeric(6,2) as n, null::text as nothing")

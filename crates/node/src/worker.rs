@@ -436,6 +436,10 @@ impl StatementWorker for NodeWorker {
         session.awaits_data()
     }
 
+    fn takes_told(&self, session: &Session) -> bool {
+        session.takes_told()
+    }
+
     fn holds_answer(&self, session: &Session) -> bool {
         session.holds_answer()
     }

@@ -183,7 +183,8 @@ impl FormulaDatabase {
         let began = if t.after.is_empty() { t.ts } else { t.begun };
         let recovered = t.recovered;
         if recovered {
-            return Err(self.refused("the node was restarted, and what was read is not known", String::new()));
+            let message = "the node was restarted, or has had to forget, and what was read is not known";
+            return Err(self.refused(message, String::new()));
         }
         if place > began && is_kept(Rule::P5) {
             self.validate(transaction, place)?;
@@ -509,7 +510,11 @@ impl FormulaDatabase {
     fn fold_branch(&mut self, transaction: TransactionId, cts: Timestamp, lsn: Lsn) {
         let touched = self.items_of(transaction);
         // Its own snapshot reads nothing any more.
-        let own = self.transactions.get(transaction).map(|t| t.ts);
+        let own = self
+            .transactions
+            .get(transaction)
+            .filter(|t| !t.gave_up_snapshot)
+            .map(|t| t.ts);
         own.iter().for_each(|ts| self.live.remove(*ts));
         for (table, slot) in &touched {
             let Ok(held) = table_of(&mut self.tables, *table) else {

@@ -3,7 +3,7 @@
 use crate::api::{BeginOptions, Change, CommitPolicy, Outcome, Policies, RowSource, Savepoint, Stop, Wait, WaitReason};
 use crate::contention::{Contention, Place};
 use crate::definition::EndedDefinition;
-use crate::gone::Tombstones;
+use crate::gone::{Awaited, Tombstones};
 use crate::item::Item;
 use crate::live::LiveSnapshots;
 use crate::owners::Lost;
@@ -40,6 +40,8 @@ pub struct FormulaDatabase {
     pub(crate) woken: Vec<(TransactionId, SessionId)>,
     /// What may leave the ordered keys (see `gone.rs`).
     pub(crate) tombstones: Tombstones,
+    /// What the first of them waits for, if that is known.
+    pub(crate) awaited_gone: Option<Awaited>,
     pub(crate) memory_bytes: usize,
     /// What the pending changes of all transactions cost.
     pub(crate) pending_bytes: usize,
@@ -101,6 +103,7 @@ impl FormulaDatabase {
             policies,
             woken: Vec::new(),
             tombstones: Tombstones::new(),
+            awaited_gone: None,
             memory_bytes: 0,
             pending_bytes: 0,
             memory_bytes_max: usize::MAX,
@@ -386,7 +389,9 @@ impl FormulaDatabase {
         let Some(t) = self.transactions.get_mut(transaction) else {
             return;
         };
-        self.live.remove(t.ts);
+        if !t.gave_up_snapshot {
+            self.live.remove(t.ts);
+        }
         self.pending_bytes = self.pending_bytes.saturating_sub(std::mem::take(&mut t.pending_bytes));
         for write in t.writes.iter().filter(|write| write.first) {
             if let Some(item) = remove_intent(&mut self.tables, write.table, write.slot, transaction)

@@ -115,10 +115,25 @@ fn gone_bytes(key: &Key) -> usize {
 /// Keys whose items may have no row any more, in the order in which that came about.
 pub(crate) type Tombstones = VecDeque<(TableId, Key)>;
 
+/// What the first tombstone waits for at least, so that it is not looked at again before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    lsn: Lsn,
+    cts: Timestamp,
+}
+
+impl Awaited {
+    fn is_reached(self, durable: Lsn, oldest: Timestamp) -> bool {
+        self.lsn <= durable && self.cts <= oldest
+    }
+}
+
 /// What is to be done about the first tombstone.
 enum Verdict {
     /// Nobody needs it.
     Leaves,
+    /// Somebody needs it until this is reached.
+    Awaits(Awaited),
     /// Somebody needs it, and those behind it were deleted later.
     Stays,
     /// It waits for whoever stands in its queue.
@@ -130,7 +145,17 @@ enum Verdict {
 impl FormulaDatabase {
     /// The log is forced up to `durable`: deletions up to there may leave the ordered keys. To be called every now and then.
     pub fn set_durable(&mut self, durable: Lsn) {
+        if self.tombstones.is_empty() {
+            return;
+        }
         let oldest = self.live.oldest().unwrap_or(Timestamp::MAX);
+        if self
+            .awaited_gone
+            .is_some_and(|awaited| !awaited.is_reached(durable, oldest))
+        {
+            return;
+        }
+        self.awaited_gone = None;
         for _ in 0..SWEEP_STEPS_MAX.min(self.tombstones.len()) {
             let Some((id, key)) = self.tombstones.front() else {
                 return;
@@ -141,6 +166,10 @@ impl FormulaDatabase {
             };
             match judge(table, key, durable, oldest, &self.live) {
                 Verdict::Stays => return,
+                Verdict::Awaits(awaited) => {
+                    self.awaited_gone = Some(awaited);
+                    return;
+                }
                 Verdict::Leaves => {
                     table.remove_tombstone(key, &mut self.memory_bytes);
                     self.tombstones.pop_front();
@@ -161,8 +190,15 @@ fn judge(table: &mut Table, key: &Key, durable: Lsn, oldest: Timestamp, live: &L
     if item.row.is_some() {
         return Verdict::Passed;
     }
+    let awaited = Awaited {
+        lsn: item.lsn,
+        cts: item.cts,
+    };
+    if !awaited.is_reached(durable, oldest) {
+        return Verdict::Awaits(awaited);
+    }
     // A checkpoint goes over each table once: what it has yet to take must not move to where it has been.
-    if item.lsn > durable || item.cts > oldest || is_flushing {
+    if is_flushing {
         return Verdict::Stays;
     }
     if !item.intents().is_empty() || !item.above().is_empty() {

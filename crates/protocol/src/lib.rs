@@ -62,7 +62,7 @@ pub use branch::Prepared;
 pub use contention::{HotItem, ItemCounts, Place, Waiting};
 pub use database::FormulaDatabase;
 pub use definition::{Definition, EndedDefinition};
-pub use giving_up::was_too_old;
+pub use giving_up::{has_filled_memory, was_too_old};
 pub use memory::DirtyRow;
 pub use rules::{Rule, break_rule};
 pub use segments::{Segment, Segments};

@@ -375,7 +375,8 @@ fn may_leave(item: &mut Item, oldest: Timestamp, live: &LiveSnapshots, memory_by
     item.versions.is_empty() && item.hot.is_none() && !std::mem::replace(&mut item.referenced, false)
 }
 
-fn out_of_memory(message: &str, detail: String) -> Error {
+/// 53200.
+pub(crate) fn out_of_memory(message: &str, detail: String) -> Error {
     Error::new(SqlState::OUT_OF_MEMORY, message)
         .with_detail(detail)
         .with_hint("Do the work in several smaller transactions, or give the database more memory with --memory.")

@@ -86,8 +86,10 @@ pub(crate) struct Transaction {
     pub(crate) floor: Option<Timestamp>,
     /// While prepared: a log position before its record.
     pub(crate) prepared_since: Lsn,
-    /// Read back from the log after a crash: what it has read is not known any more.
+    /// What it has read cannot be checked any more: it was read back from the log after a crash, or its snapshot was given up.
     pub(crate) recovered: bool,
+    /// Nothing is kept for its snapshot any more (rule F-7).
+    pub(crate) gave_up_snapshot: bool,
     confirmed: Option<Box<Confirmed>>,
 }
 
@@ -145,6 +147,7 @@ impl Transaction {
             floor: None,
             prepared_since: Lsn(0),
             recovered: false,
+            gave_up_snapshot: false,
             confirmed: None,
         }
     }

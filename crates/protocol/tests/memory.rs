@@ -1,9 +1,9 @@
 //! Checkpoints, eviction and reading back in, against a store that is a map.
 
-use rubato_base::{ColumnSet, Key, Lsn, Result, Row, SessionId, TableId, Timestamp, Value};
+use rubato_base::{ColumnSet, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, Value};
 use rubato_protocol::{
-    BeginOptions, CommitLog, CommitRecord, FormulaDatabase, Insertion, KeyRange, LaidRow, OnBusy, OrderedRead,
-    Policies, RowSource, Stop, StoredRow,
+    BeginOptions, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Insertion, KeyRange, LaidRow, OnBusy,
+    OrderedRead, Policies, PrepareRecord, RowSource, Stop, StoredRow,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -93,6 +93,14 @@ struct NoLog;
 
 impl CommitLog for NoLog {
     fn append(&mut self, _: &CommitRecord<'_>) -> Result<Lsn> {
+        Ok(Lsn(0))
+    }
+
+    fn append_prepare(&mut self, _: &PrepareRecord<'_>) -> Result<Lsn> {
+        Ok(Lsn(0))
+    }
+
+    fn append_decision(&mut self, _: &DecisionRecord<'_>) -> Result<Lsn> {
         Ok(Lsn(0))
     }
 }
@@ -525,4 +533,83 @@ fn the_oldest_snapshot_is_given_up_where_memory_is_full_of_what_is_kept_for_it()
         assert!(!database.may_come(old) && database.may_come(new));
         database.expect_snapshots(vec![old], new);
     }
+}
+
+/// Rule F-7, of branches that wait for their coordinators: they stay, and hold up no memory.
+#[test]
+fn prepared_branches_whose_snapshot_is_given_up_end_as_they_are_decided_and_hold_at_no_other_place() {
+    for commits in [true, false] {
+        let store = Store::default();
+        let mut database = database(&store);
+        database.create_table(TABLE);
+        insert_all(&mut database, 0..10);
+        let tick = database.clock().next_tick();
+        let prepared = [1, 2].map(|number| {
+            let global = GlobalId {
+                tick,
+                coordinator: NodeId(number),
+            };
+            let id = database.begin_branch(tick, false);
+            let read = database
+                .read(id, TABLE, key(9).as_bytes(), ColumnSet::ALL)
+                .expect("reads");
+            assert!(read.is_some());
+            let own = key(number as i32);
+            let read = database.read_for_update(id, TABLE, own.as_bytes(), ColumnSet::ALL, OnBusy::Queue);
+            assert!(matches!(read, Ok(OrderedRead::Row(Some(_)))));
+            database.delete(id, TABLE, own.as_bytes()).expect("deletes");
+            let floor = database.prepare(id, global, &mut NoLog).expect("prepares").floor;
+            (id, global, floor)
+        });
+        insert_all(&mut database, 10..1_000);
+        checkpoint(&mut database, &store);
+        let held = database.memory_bytes();
+        while !database.evict(0) && !database.nothing_may_leave() {}
+        assert!(database.memory_bytes() > held / 2);
+        let now = database.clock();
+        assert_eq!(database.give_up_oldest_snapshot(now), Some(tick));
+        while !database.evict(0) && !database.nothing_may_leave() {}
+        assert!(database.memory_bytes() < held / 10);
+        for (id, global, floor) in prepared {
+            let checked = database.check_at(id, now.next_tick());
+            assert!(matches!(checked, Err(Stop::Abort(_))), "{checked:?}");
+            match commits {
+                true => assert!(
+                    database
+                        .commit_at(id, global, floor, &mut NoLog)
+                        .expect("commits")
+                        .is_some()
+                ),
+                false => database.roll_back_branch(id, global, &mut NoLog),
+            }
+        }
+        // All others go on at snapshots of theirs.
+        assert_eq!(database.give_up_oldest_snapshot(database.clock()), None);
+        let later = begin(&mut database, false);
+        for id in [1, 2, 9, 500] {
+            let read = database
+                .read(later, TABLE, key(id).as_bytes(), ColumnSet::ALL)
+                .expect("reads");
+            assert_eq!(read.is_some(), id > 2 || !commits, "{id}");
+        }
+    }
+}
+
+/// Rule F-7, of who has filled memory with changes of its own: begun again it would do so again.
+#[test]
+fn who_fills_memory_alone_is_told_that_it_does() {
+    let store = Store::default();
+    let mut database = database(&store);
+    database.set_memory_limit(16 << 20);
+    database.create_table(TABLE);
+    insert_all(&mut database, 0..10);
+    let id = begin(&mut database, false);
+    let inserted = database.insert(id, TABLE, key(10), row(10, "one"));
+    assert_eq!(inserted, Ok(Insertion::Inserted));
+    assert!(database.give_up_oldest_snapshot(database.clock()).is_some());
+    let read = database.read(id, TABLE, key(2).as_bytes(), ColumnSet::ALL);
+    assert!(
+        matches!(&read, Err(Stop::Abort(error)) if error.code().as_str() == "53200"),
+        "{read:?}"
+    );
 }

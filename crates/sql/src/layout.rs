@@ -466,6 +466,9 @@ impl Whereabouts for Layout {
     }
 
     fn is_here(&self, storage: TableId, key: &[u8], known: &mut KnownHere) -> bool {
+        if known.alike_of(storage).is_some_and(|alike| known.has(alike, key)) {
+            return true;
+        }
         let Some(lying) = self.laid.get(&storage) else {
             return self.own == self.keeper;
         };
@@ -473,6 +476,7 @@ impl Whereabouts for Layout {
             let stays = lying.former.is_none() && !matches!(lying.by, By::Nothing);
             return stays && self.node_of(storage, key).is_none();
         };
+        known.note_alike(storage, alike);
         if known.has(alike, key) {
             return true;
         }

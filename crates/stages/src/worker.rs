@@ -166,6 +166,11 @@ pub trait StatementWorker: Send {
         false
     }
 
+    /// Whether the client of a session can be given now what others tell it. Else the session gives it by itself, when it comes to that.
+    fn takes_told(&self, _session: &Self::Session) -> bool {
+        true
+    }
+
     /// Whether what the session has answered so far of a statement waits for more of it, and is not to be sent before.
     fn holds_answer(&self, _session: &Self::Session) -> bool {
         false

@@ -33,7 +33,6 @@ pub use clients::{ClientTold, OPEN_TRANSACTIONS_MAX};
 pub use rubato_grid::GridMessage;
 
 use crate::checkpoint::CheckpointReport;
-use crate::hosted::Heard;
 use crate::node::{Node, NodeFigures, NodeSettings};
 use crate::recovery::RecoveryReport;
 use crate::worker::NodeWorker;
@@ -404,8 +403,7 @@ impl GridNode {
         self.drive(|state, _| {
             let message = format!("node {} {message}", state.settings.id.0);
             let error = Error::new(SqlState::CANNOT_CONNECT_NOW, message).with_hint(hint);
-            state.retired.get_or_insert(error);
-            state.sessions.give_up();
+            state.retire(error);
         });
     }
 
@@ -460,16 +458,11 @@ impl GridNode {
     /// what they have under way there is lost.
     pub fn on_node_down(&self, node: NodeId) {
         self.drive(|state, _| {
-            state.calls.on_down(node);
-            state.on_reach(node, false);
-            state.on_far_node_down(node);
-            state.activity.give_up(node);
+            state.on_lost(node);
             state.agreement.agreement.on_down(node);
             if !state.has_majority() {
                 state.sessions.give_up();
             }
-            state.numbers.give_up(node);
-            state.work.push(Heard::Down(node));
         });
     }
 

@@ -148,6 +148,28 @@ impl GridState {
         }
     }
 
+    /// Nothing comes from the node any more unless a channel to it comes about: what is waited for from there is lost.
+    pub(super) fn on_lost(&mut self, node: NodeId) {
+        self.calls.on_down(node);
+        self.on_reach(node, false);
+        self.on_far_node_down(node);
+        self.activity.give_up(node);
+        self.numbers.give_up(node);
+        self.work.push(hosted::Heard::Down(node));
+    }
+
+    /// The node serves nobody any more: whoever asks it is told so, and who waits for others that what he waits for is lost, since no
+    /// channel says that any more.
+    pub(super) fn retire(&mut self, why: Error) {
+        self.retired.get_or_insert(why);
+        self.sessions.give_up();
+        let own = self.settings.id;
+        let others = self.settings.nodes.iter().copied().filter(|node| *node != own);
+        for node in others.collect::<Vec<_>>() {
+            self.on_lost(node);
+        }
+    }
+
     /// How many other nodes it does not reach.
     pub(super) fn unreached(&self) -> usize {
         let is_member = |node: &NodeId| self.settings.nodes.contains(node);

@@ -81,3 +81,28 @@ fn what_cannot_be_told_is_refused() {
     let longest = "x".repeat(7999);
     world.must(0, &format!("listen c; notify c, '{longest}'"));
 }
+
+#[test]
+fn a_session_that_takes_data_is_told_behind_it() {
+    let mut world = World::new(2);
+    world.must(0, "create table taken (id int primary key)");
+    world.must(0, "listen news");
+    for (begin, end) in [("", ""), ("begin", "commit")] {
+        if !begin.is_empty() {
+            world.must(0, begin);
+        }
+        world.start_copy(0, "copy taken from stdin");
+        world.must(1, "notify news, 'meanwhile'");
+        assert!(told(&mut world, 0).is_empty());
+        world.send(0, [Request::CopyData(b"1\n2\n".to_vec().into())]);
+        world.run();
+        assert!(told(&mut world, 0).is_empty());
+        let mut said = world.copy_done(0);
+        if !end.is_empty() {
+            assert_eq!(said, ["C COPY 2", "Z T"]);
+            said = world.ask(0, end);
+        }
+        assert!(said.contains(&"A 2 news meanwhile".to_owned()), "{said:?}");
+        world.must(1, "delete from taken");
+    }
+}

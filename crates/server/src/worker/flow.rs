@@ -171,7 +171,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
         if let Some(error) = connection.fatal.take() {
             return self.end_session(index, Some(error));
         }
-        if std::mem::take(&mut connection.is_told) {
+        if std::mem::take(&mut connection.is_told)
+            && matches!(&connection.phase, Phase::Open(session) if self.engine.takes_told(session))
+        {
             connection.requests.push_back(Request::Deliver);
             return self.submit(index);
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// YCSB is run on grids up to here, as in the paper.
+/// YCSB is run on grids up to here, as in the paper, where nodes have records.
 const YCSB_NODES_MAX: u32 = 12;
 
 /// Where the question is, and where the answer goes.
@@ -123,7 +123,7 @@ fn answer(request: &Path, answer: &Path) -> Result<(), String> {
     for nodes in request.nodes.iter().copied() {
         let tpcc = request.remote_shares.iter();
         let mut loads: Vec<CurveLoad> = tpcc.map(|share| CurveLoad::Tpcc { remote_share: *share }).collect();
-        if nodes <= YCSB_NODES_MAX {
+        if nodes <= YCSB_NODES_MAX && request.records_per_node > 0 {
             loads.extend([Workload::ReadIntensive, Workload::WriteIntensive].map(CurveLoad::Ycsb));
         }
         let curve = curve_of(&request, nodes, loads);

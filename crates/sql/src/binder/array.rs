@@ -49,10 +49,11 @@ fn part_arguments(value: &mut ast::Expr) -> Option<&mut Vec<ast::FunctionArg>> {
     }
 }
 
-/// Assignments to several parts of one column as one, which changes them one after the other.
-pub(super) fn joined_parts(list: &[ast::Assignment]) -> Cow<'_, [ast::Assignment]> {
+/// Assignments to several parts of one column as one, which changes them one after the other. The column is the `target`'s, whatever else
+/// has one of its name.
+pub(super) fn joined_parts<'a>(list: &'a [ast::Assignment], target: &str) -> Cow<'a, [ast::Assignment]> {
     let is_part = |assignment: &ast::Assignment| part_arguments(&mut assignment.value.clone()).is_some();
-    if list.len() < 2 || !list.iter().any(is_part) {
+    if !list.iter().any(is_part) {
         return Cow::Borrowed(list);
     }
     let mut joined: Vec<ast::Assignment> = Vec::with_capacity(list.len());
@@ -61,17 +62,27 @@ pub(super) fn joined_parts(list: &[ast::Assignment]) -> Cow<'_, [ast::Assignment
         let earlier = joined
             .iter_mut()
             .find(|earlier| earlier.target == assignment.target && is_part(earlier));
-        match (earlier, part_arguments(&mut assignment.value)) {
-            (Some(earlier), Some(arguments)) => {
-                if let Some(target) = arguments.first_mut() {
-                    *target = ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(earlier.value.clone()));
-                }
+        let column = part_arguments(&mut assignment.value).and_then(|arguments| arguments.first_mut());
+        match (earlier, column) {
+            (Some(earlier), Some(column)) => {
+                *column = unnamed(earlier.value.clone());
                 earlier.value = assignment.value;
             }
-            _ => joined.push(assignment),
+            (None, Some(column)) => {
+                if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Identifier(name))) = column {
+                    let table = ast::Ident::with_quote('"', target);
+                    *column = unnamed(ast::Expr::CompoundIdentifier(vec![table, name.clone()]));
+                }
+                joined.push(assignment);
+            }
+            (_, None) => joined.push(assignment),
         }
     }
     Cow::Owned(joined)
+}
+
+fn unnamed(expr: ast::Expr) -> ast::FunctionArg {
+    ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr))
 }
 
 impl ExpressionBinder<'_> {
@@ -85,7 +96,11 @@ impl ExpressionBinder<'_> {
         let bound = items.iter().map(|item| self.bind(item)).collect::<Result<Vec<_>>>()?;
         let span = items[0].span();
         let (items, element) = located(self.context, span, self.common("ARRAY", bound))?;
-        located(self.context, span, self.array_of_items(items, element))
+        let array = located(self.context, span, self.array_of_items(items, element.data_type))?;
+        Ok(Typed {
+            modifier: element.modifier,
+            ..array
+        })
     }
 
     /// An array of items that are of one type.
@@ -199,13 +214,15 @@ impl ExpressionBinder<'_> {
     }
 
     fn element(&self, root: Typed, subscripts: &[&ast::Subscript]) -> Result<Typed> {
+        let modifier = root.modifier;
         let mut arguments = vec![root];
         for subscript in subscripts {
             if let ast::Subscript::Index { index } = subscript {
                 arguments.push(self.subscript(index)?);
             }
         }
-        self.function_call(ELEMENT_AT, arguments)
+        let element = self.function_call(ELEMENT_AT, arguments)?;
+        Ok(Typed { modifier, ..element })
     }
 
     fn slice(&self, root: Typed, subscripts: &[&ast::Subscript]) -> Result<Typed> {
@@ -214,6 +231,7 @@ impl ExpressionBinder<'_> {
             Some(expr) => self.subscript(expr),
             None => Ok(Typed::new(Expr::Literal(Value::Bool(false)), DataType::Bool)),
         };
+        let modifier = root.modifier;
         let mut arguments = vec![root];
         for subscript in subscripts {
             match subscript {
@@ -229,7 +247,8 @@ impl ExpressionBinder<'_> {
                 }
             }
         }
-        self.function_call(SLICE, arguments)
+        let slice = self.function_call(SLICE, arguments)?;
+        Ok(Typed { modifier, ..slice })
     }
 
     /// A subscript of an array as a whole number.

@@ -236,7 +236,8 @@ impl ExpressionBinder<'_> {
 
     /// The items of `ARRAY[...]` meet in one type before they are compared with the operand.
     fn compare_items(&self, comparison: Comparison, operand: Typed, items: Vec<Typed>, any: bool) -> Result<Typed> {
-        let (items, element) = self.common("ARRAY", items)?;
+        let (items, common) = self.common("ARRAY", items)?;
+        let element = common.data_type;
         if element.element().is_some() {
             let array = self.array_of_items(items, element)?;
             return self.compare_elements(comparison, operand, array, any);

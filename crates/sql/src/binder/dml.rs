@@ -216,7 +216,7 @@ impl Context<'_> {
             assignments.push((column, value));
             Ok(())
         };
-        for assignment in joined_parts(list).iter() {
+        for assignment in joined_parts(list, &target.alias).iter() {
             match &assignment.target {
                 ast::AssignmentTarget::ColumnName(name) => push(name, Assigned::Value(&assignment.value))?,
                 ast::AssignmentTarget::Tuple(names) if query_of(&assignment.value).is_some() => {

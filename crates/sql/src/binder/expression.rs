@@ -5,7 +5,7 @@ use super::naming::{column_of, found_in};
 use super::number::{number_value, signed_number, signed_value};
 use super::scope::{Found, Scope};
 use super::subquery::query_of;
-use super::typed::Typed;
+use super::typed::{Typed, shared_modifier};
 use super::window::Windows;
 use super::{Context, located};
 use crate::catalog::SchemaId;
@@ -569,23 +569,26 @@ impl<'a> ExpressionBinder<'a> {
         let span = conditions
             .first()
             .map_or_else(sqlparser::tokenizer::Span::empty, |branch| branch.result.span());
-        let (mut results, data_type) = located(self.context, span, self.common("CASE", results))?;
+        let (mut results, column_type) = located(self.context, span, self.common("CASE", results))?;
         let otherwise = Box::new(results.pop().unwrap_or(Expr::Literal(Value::Null)));
-        Ok(Typed::new(
-            Expr::Case {
-                branches: tests.into_iter().zip(results).collect(),
-                otherwise,
-            },
-            data_type,
-        ))
+        let case = Expr::Case {
+            branches: tests.into_iter().zip(results).collect(),
+            otherwise,
+        };
+        Ok(Typed::of(case, column_type))
     }
 
-    /// Expressions converted to the type in which they meet.
-    pub(super) fn common(&self, what: &str, items: Vec<Typed>) -> Result<(Vec<Expr>, DataType)> {
+    /// Expressions converted to the type in which they meet. It has the length or precision that all of them have.
+    pub(super) fn common(&self, what: &str, items: Vec<Typed>) -> Result<(Vec<Expr>, ColumnType)> {
         let types: Vec<DataType> = items.iter().map(|item| self.context.type_of(item)).collect();
         let common = common_type(what, &types)?;
+        let own: Vec<ColumnType> = items.iter().map(Typed::column_type).collect();
+        let column_type = ColumnType {
+            data_type: common,
+            modifier: shared_modifier(&own, common),
+        };
         let convert = |item| self.context.coerce(item, common, CastContext::Implicit);
-        Ok((items.into_iter().map(convert).collect::<Result<_>>()?, common))
+        Ok((items.into_iter().map(convert).collect::<Result<_>>()?, column_type))
     }
 
     fn collate(&self, expr: &ast::Expr, collation: &ast::ObjectName) -> Result<Typed> {

@@ -368,7 +368,7 @@ impl Context<'_> {
         let mut rows = vec![Vec::with_capacity(width); values.rows.len()];
         let mut names = Vec::with_capacity(width);
         for (index, column) in columns.into_iter().enumerate() {
-            let (mut exprs, data_type) = binder.common("VALUES", column)?;
+            let (mut exprs, column_type) = binder.common("VALUES", column)?;
             exprs
                 .iter_mut()
                 .try_for_each(|expr| self.asked_before(expr, "VALUES"))?;
@@ -377,7 +377,7 @@ impl Context<'_> {
             }
             names.push(ScopeColumn {
                 name: format!("column{}", index + 1),
-                column_type: ColumnType::plain(data_type),
+                column_type,
                 hidden: Hidden::No,
             });
         }

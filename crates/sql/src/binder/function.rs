@@ -2,7 +2,7 @@
 
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::json::Comparing;
-use super::typed::Typed;
+use super::typed::{Typed, shared_modifier};
 use super::types::{TypeName, type_by_name};
 use super::window::is_window_function;
 use super::{located, object_name};
@@ -128,8 +128,8 @@ impl ExpressionBinder<'_> {
                 let without_sets = self.without_sets.replace(Some("COALESCE"));
                 let items = self.coalesced(&arguments);
                 self.without_sets.set(without_sets);
-                let (items, data_type) = self.common("COALESCE", items?)?;
-                Ok(Typed::new(Expr::Coalesce(items), data_type))
+                let (items, column_type) = self.common("COALESCE", items?)?;
+                Ok(Typed::of(Expr::Coalesce(items), column_type))
             }
             "current_timestamp" | "current_time" | "localtimestamp" | "localtime" if !arguments.is_empty() => {
                 self.clock_with_precision(name, arguments[0])
@@ -150,6 +150,12 @@ impl ExpressionBinder<'_> {
                     return self.set_value(name, arguments);
                 }
                 match name {
+                    "greatest" | "least" => {
+                        let types: Vec<ColumnType> = arguments.iter().map(Typed::column_type).collect();
+                        let call = self.function_call(name, arguments)?;
+                        let modifier = shared_modifier(&types, call.data_type);
+                        return Ok(Typed { modifier, ..call });
+                    }
                     "enum_first" | "enum_last" | "enum_range" => return self.enum_function(name, arguments),
                     "pg_typeof" => return self.type_of(arguments),
                     _ => {}
@@ -203,12 +209,14 @@ impl ExpressionBinder<'_> {
             .iter()
             .map(|argument| self.context.type_of(argument))
             .collect();
+        let modifier = arguments.first().map_or(-1, |first| first.modifier);
         let call = self.function_call("nullif", arguments)?;
         match compared_as(&types) {
             Some(own) if own != call.data_type => {
                 let given = self.context.coerce(call, own, CastContext::Explicit)?;
                 Ok(Typed::new(given, own))
             }
+            _ if types.first() == Some(&call.data_type) => Ok(Typed { modifier, ..call }),
             _ => Ok(call),
         }
     }

@@ -134,7 +134,9 @@ impl Context<'_> {
                 span: Span::empty(),
             };
             let expr = self.assign(typed, &definition.name, definition.column_type)?;
-            given.push((*column, expr));
+            if !target.leaves_out(definition) {
+                given.push((*column, expr));
+            }
         }
         Ok(InsertSource::Select(Box::new(self.plan(select)), target.row(given)))
     }
@@ -179,8 +181,7 @@ impl Context<'_> {
                 self.assign(typed, &definition.name, definition.column_type),
             )?;
             self.asked_before(&mut expr, "VALUES")?;
-            let ignored = definition.identity_always.is_some() && target.overriding == Some(Overriding::User);
-            if !ignored {
+            if !target.leaves_out(definition) {
                 given.push((*column, expr.fold_constants()));
             }
         }
@@ -243,6 +244,11 @@ pub(super) struct InsertTarget<'a> {
 impl InsertTarget<'_> {
     fn column(&self, column: usize) -> Option<&Column> {
         self.written.table.columns.get(column)
+    }
+
+    /// Whether the column takes the next number of its sequence, whatever it is given.
+    fn leaves_out(&self, column: &Column) -> bool {
+        column.identity_always.is_some() && self.overriding == Some(Overriding::User)
     }
 
     /// The column at a place of the list, which is given a value. 428C9 if it is generated, or an identity that is GENERATED ALWAYS;

@@ -10,6 +10,14 @@ use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Expr, can_cast, cast_expr, resolve_function};
 use sqlparser::tokenizer::Span;
 
+/// The modifier of what is one of these values, of a type: that of all of them, where they have the same, else none.
+pub(super) fn shared_modifier(items: &[ColumnType], data_type: DataType) -> i32 {
+    match items.split_first() {
+        Some((first, rest)) if first.data_type == data_type && rest.iter().all(|item| item == first) => first.modifier,
+        _ => -1,
+    }
+}
+
 /// An expression and its type.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
@@ -31,6 +39,22 @@ impl Typed {
             data_type,
             modifier: -1,
             span: Span::empty(),
+        }
+    }
+
+    /// An expression of a type with its modifier.
+    pub fn of(expr: Expr, column_type: ColumnType) -> Typed {
+        Typed {
+            modifier: column_type.modifier,
+            ..Typed::new(expr, column_type.data_type)
+        }
+    }
+
+    /// Its type with its modifier.
+    pub fn column_type(&self) -> ColumnType {
+        ColumnType {
+            data_type: self.data_type,
+            modifier: self.modifier,
         }
     }
 

@@ -179,11 +179,11 @@ impl ExpressionBinder<'_> {
                     0 | 1 => None,
                     _ => Some(self.whole(name, &types, bound.remove(1))?),
                 };
-                let (mut values, data_type) = self.common(name, bound)?;
+                let (mut values, common) = self.common(name, bound)?;
                 if let Some(distance) = distance {
                     values.insert(1, distance);
                 }
-                (values, data_type)
+                (values, common.data_type)
             }
         };
         Ok(WindowBound {

@@ -33,7 +33,7 @@ pub(crate) enum Pass {
     Whole,
     /// Finds out what is to be done, and evaluates RETURNING.
     Collect,
-    /// Does that.
+    /// Does that. What follows is done when all parts are there.
     Apply,
 }
 
@@ -81,6 +81,14 @@ impl JoinedChangeRun {
             })?;
             self.found.pop_front();
         }
+        if pass == Pass::Apply {
+            return Ok(true);
+        }
+        self.settle(context)
+    }
+
+    /// As [`super::insert::InsertRun::settle`].
+    pub(crate) fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         self.effects.settle(context)
     }
 

@@ -63,7 +63,6 @@ struct Source {
 /// What nodes are asked for.
 struct Shape<'a> {
     step: &'a Step,
-    table: &'a Table,
     sieve: Sieve,
     aggregate: PartialAggregate,
 }
@@ -95,18 +94,9 @@ fn shape_of<'a>(plan: &'a SelectPlan, context: &ExecutionContext<'_>) -> Option<
     let (aggregate, [step]) = (plan.aggregate.as_ref()?, plan.steps.as_slice()) else {
         return None;
     };
-    let Relation::Table(table) = &step.relation else {
-        return None;
-    };
     let by_order = plan.input_limit.is_some() || plan.order_is_served;
     let is_plain = plan.lock.is_none() && step.filter_after.is_none() && step.join == JoinKind::Inner;
-    let by_key = match &step.access {
-        Access::Full { .. } => true,
-        Access::Range(access) => access.index.is_none(),
-        Access::Ranges(access) => access.index.is_none(),
-        _ => false,
-    };
-    if by_order || !is_plain || !by_key {
+    if by_order || !is_plain || !is_by_key(step) {
         return None;
     }
     let conditions = step.condition.iter().chain(&plan.filter).cloned().collect();
@@ -115,10 +105,19 @@ fn shape_of<'a>(plan: &'a SelectPlan, context: &ExecutionContext<'_>) -> Option<
     let (terms, aggregate) = (terms?, partial(aggregate, &sent)?);
     Some(Shape {
         step,
-        table,
         sieve: Sieve::new(terms, false),
         aggregate,
     })
+}
+
+/// Whether a step reads ranges of its table's own keys.
+fn is_by_key(step: &Step) -> bool {
+    match &step.access {
+        Access::Full { .. } => true,
+        Access::Range(access) => access.index.is_none(),
+        Access::Ranges(access) => access.index.is_none(),
+        _ => false,
+    }
 }
 
 fn sent_expr(step: &Step, expr: &Expr, evaluation: &EvalContext<'_>) -> Option<Expr> {
@@ -149,11 +148,13 @@ impl Combining {
     /// In front of the first row; `None` where the plan's groups are made here, of rows.
     pub(crate) fn of(plan: &SelectPlan, context: &ExecutionContext<'_>) -> Outcome<Option<Combining>> {
         let table = only_table(plan).filter(|table| context.database.may_combine(table.id));
-        let Some(shape) = table.and_then(|_| shape_of(plan, context)) else {
+        let (Some(table), [step]) = (table, plan.steps.as_slice()) else {
             return Ok(None);
         };
-        let table = shape.table;
-        let ranges = match &shape.step.access {
+        if !is_by_key(step) {
+            return Ok(None);
+        }
+        let ranges = match &step.access {
             Access::Range(access) => Vec::from_iter(access_range(table, access, &(), context.evaluation)?),
             Access::Ranges(access) => access_ranges(table, access, &(), context)?,
             _ => vec![KeyRange::WHOLE],
@@ -170,6 +171,13 @@ impl Combining {
                 }
             }
         }
+        // What this node alone has is read as on a node that is alone.
+        if sources.iter().all(|source| source.node.is_none()) {
+            return Ok(None);
+        }
+        let Some(shape) = shape_of(plan, context) else {
+            return Ok(None);
+        };
         // All others are asked before this node begins with its own rows.
         sources.sort_by_key(|source| source.node.is_none());
         Ok(Some(Combining {

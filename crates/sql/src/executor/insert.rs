@@ -11,7 +11,7 @@ use super::{BATCH_TUPLES, ExecutionContext, Held, Turn, WRITTEN_ROW_COST};
 use crate::catalog::Table;
 use crate::far::{LaidInVain, Mark};
 use crate::plan::{InsertPlan, InsertSource, Plan, SelectPlan, Subqueries};
-use rubato_base::{ColumnSet, Result, Row, TableId, Value};
+use rubato_base::{ColumnSet, Error, Result, Row, SqlState, TableId, Value};
 use rubato_formula::{Expr, Tuple};
 use rubato_protocol::{Outcome, Stop};
 use std::collections::VecDeque;
@@ -70,10 +70,33 @@ pub(crate) struct InsertRun {
     /// Of a statement within WITH: the rows to be inserted when all others have found out what they will do.
     collected: VecDeque<Vec<Value>>,
     collected_held: Held,
-    /// Where ON CONFLICT began to try what becomes of them.
+    /// Whether what becomes of them is told when they are inserted, since no other part asks for it; else when they are collected.
+    tells_last: bool,
+    /// Where ON CONFLICT began to try what becomes of them, and what became of each.
     tried_from: Option<Mark>,
+    tried: VecDeque<Became>,
     /// Its rows are laid, with what is known of what they refer to.
     laying: Option<Noted>,
+}
+
+/// What became of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Became {
+    Inserted,
+    Updated,
+    LeftOut,
+}
+
+/// What is said of a row that is placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Telling {
+    /// It is counted, and RETURNING evaluated.
+    Tells,
+    /// The same, on trial: what becomes of it is kept.
+    Tries,
+    /// That was told when it was tried.
+    Told,
+    Nothing,
 }
 
 /// What the row is made of that is so far behind the one whose turn it is: expressions, and what they are evaluated over.
@@ -91,6 +114,11 @@ struct Source {
 impl InsertRun {
     /// A run in front of the statement's start.
     pub(crate) fn new(plan: &InsertPlan) -> InsertRun {
+        InsertRun::within(plan, false)
+    }
+
+    /// The same, of a statement within WITH or behind it; whether nobody else `tells_last` what it did.
+    pub(crate) fn within(plan: &InsertPlan, tells_last: bool) -> InsertRun {
         InsertRun {
             next: 0,
             source: Source::default(),
@@ -100,7 +128,9 @@ impl InsertRun {
             resolver: resolver(plan),
             collected: VecDeque::new(),
             collected_held: Held::default(),
+            tells_last: tells_last && plan.on_conflict.is_some(),
             tried_from: None,
+            tried: VecDeque::new(),
             laying: None,
         }
     }
@@ -134,7 +164,7 @@ impl InsertRun {
         if !self.all_rows(plan, Pass::Collect, context)? {
             return Ok(false);
         }
-        if self.resolver.is_some() {
+        if self.resolver.is_some() && !self.tells_last {
             context.database.undo(context.transaction, &before);
             self.effects = Effects::default();
             self.resolver = resolver(plan);
@@ -144,16 +174,22 @@ impl InsertRun {
 
     /// Inserts what was collected.
     fn apply(&mut self, plan: &InsertPlan, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        let telling = if self.tells_last { Telling::Tells } else { Telling::Told };
         while !self.collected.is_empty() {
             if context.is_spent() {
                 return Ok(false);
             }
             context.row_in_turn(|context, turn| {
                 let values = self.collected.get(turn.distance())?.clone();
-                self.place_in_turn(plan, &values, (turn, false), context)
+                self.place_in_turn(plan, &values, (turn, telling), context)
             })?;
             self.collected.pop_front();
         }
+        Ok(true)
+    }
+
+    /// Behind what all parts of WITH have done: checks what they refer to, and carries out what follows.
+    pub(crate) fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         self.effects.settle(context)
     }
 
@@ -220,7 +256,7 @@ impl InsertRun {
                     None if self.laying.is_some() => self.lay(plan, &tuple, context)?,
                     None => context.row_in_turn(|context, turn| {
                         let tuple = self.source.tuples.get(turn.distance())?.clone();
-                        self.place_in_turn(plan, &tuple, (turn, true), context)
+                        self.place_in_turn(plan, &tuple, (turn, Telling::Tells), context)
                     })?,
                 }
                 self.source.tuples.pop_front();
@@ -250,12 +286,18 @@ impl InsertRun {
         };
         let outcome = if self.laying.is_some() {
             self.lay(plan, &values, context)
+        } else if pass == Pass::Collect && self.tells_last {
+            Ok(())
         } else if pass == Pass::Collect && self.resolver.is_none() {
             Ok(self.written.add(plan.returning.as_ref(), &*values, context)?)
         } else {
+            let telling = match pass {
+                Pass::Collect => Telling::Tries,
+                Pass::Whole | Pass::Apply => Telling::Tells,
+            };
             context.row_in_turn(|context, turn| {
                 let Some(behind) = turn.distance().checked_sub(1) else {
-                    return self.place_in_turn(plan, &values, (turn, true), context);
+                    return self.place_in_turn(plan, &values, (turn, telling), context);
                 };
                 if pass != Pass::Whole {
                     return None;
@@ -267,7 +309,7 @@ impl InsertRun {
                     self.waiting.push_back(evaluated);
                 }
                 let values = self.waiting.get(behind)?.clone();
-                self.place_in_turn(plan, &values, (turn, true), context)
+                self.place_in_turn(plan, &values, (turn, telling), context)
             })
         };
         if matches!(outcome, Err(Stop::Wait(_))) {
@@ -279,22 +321,26 @@ impl InsertRun {
         outcome
     }
 
-    /// Inserts the row of a turn, and evaluates RETURNING if it `tells`; on trial it leaves no trace in the run.
+    /// Inserts the row of a turn; on trial it leaves no trace in the run.
     fn place_in_turn(
         &mut self,
         plan: &InsertPlan,
         values: &[Value],
-        (turn, tells): (Turn, bool),
+        (turn, telling): (Turn, Telling),
         context: &mut ExecutionContext<'_>,
     ) -> Option<Outcome<()>> {
         match turn {
-            Turn::Own => Some(self.place(plan, values, tells, context)),
+            Turn::Own => Some(self.place(plan, values, telling, context)),
             Turn::Prepared(_) => Some(Ok(())),
             Turn::Trial(_) => {
                 let written = std::mem::take(&mut self.written);
                 let effects = std::mem::take(&mut self.effects);
                 let resolver = std::mem::replace(&mut self.resolver, resolver(plan));
-                let outcome = self.place(plan, values, tells, context);
+                let telling = match telling {
+                    Telling::Tells | Telling::Tries => Telling::Tells,
+                    Telling::Told | Telling::Nothing => Telling::Nothing,
+                };
+                let outcome = self.place(plan, values, telling, context);
                 (self.written, self.effects, self.resolver) = (written, effects, resolver);
                 Some(outcome)
             }
@@ -324,15 +370,18 @@ impl InsertRun {
         Ok(self.written.add(None, values, context)?)
     }
 
-    /// Inserts a row, and evaluates RETURNING if it `tells`.
+    /// Inserts a row.
+    ///
+    /// Errors: 21000 if other than what was told becomes of it.
     fn place(
         &mut self,
         plan: &InsertPlan,
         values: &[Value],
-        tells: bool,
+        telling: Telling,
         context: &mut ExecutionContext<'_>,
     ) -> Outcome<()> {
         let (table, returning) = (&plan.table, plan.returning.as_ref());
+        let tells = matches!(telling, Telling::Tells | Telling::Tries);
         let mut tell = |row: &dyn Tuple, context: &ExecutionContext<'_>| match tells {
             true => self.written.add(returning, row, context),
             false => Ok(()),
@@ -342,17 +391,37 @@ impl InsertRun {
             return Ok(tell(&values, context)?);
         };
         let key = new_row_key(table, values, context)?;
-        match resolver.insert((table, on_conflict), &key, values, &mut self.effects, context)? {
-            Resolution::Inserted => tell(&values, context)?,
+        let became = match resolver.insert((table, on_conflict), &key, values, &mut self.effects, context)? {
+            Resolution::Inserted => {
+                tell(&values, context)?;
+                Became::Inserted
+            }
             Resolution::Updated(mut row) => {
                 // Behind its columns stands for RETURNING that it was there before.
                 row.push(Value::Bool(true));
                 tell(&row, context)?;
+                Became::Updated
             }
-            Resolution::LeftOut => {}
+            Resolution::LeftOut => Became::LeftOut,
+        };
+        match telling {
+            Telling::Tries => self.tried.push_back(became),
+            Telling::Told if self.tried.pop_front() != Some(became) => return Err(other_than_told(table).into()),
+            Telling::Told | Telling::Tells | Telling::Nothing => {}
         }
         Ok(())
     }
+}
+
+/// 21000.
+fn other_than_told(table: &Table) -> Error {
+    let message = format!(
+        "a row of ON CONFLICT is written by another part of the statement, too, in table \"{}\"",
+        table.name
+    );
+    Error::new(SqlState::CARDINALITY_VIOLATION, message)
+        .with_detail("Other than what RETURNING has told the rest of the statement would become of it.")
+        .with_hint("Write the rows of one table in one part of WITH.")
 }
 
 impl Source {

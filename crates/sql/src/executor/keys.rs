@@ -9,6 +9,7 @@ use super::bounds::{Place, place};
 use crate::catalog::{Index, Table};
 use crate::plan::ElementsAccess;
 use rubato_base::datetime::TimeZone;
+use rubato_base::text_format::apply_modifier;
 use rubato_base::{
     ColumnType, DataType, Error, Key, KeyReader, KeyWriter, Numeric, Result, Row, RowRef, SqlState, Value,
 };
@@ -314,7 +315,7 @@ pub(crate) fn new_row_key<T: Tuple + ?Sized>(
 
 /// `value` as a column of this type keeps it, where the value comes from a column of another, comparable type. 22003 if the type
 /// has no such value.
-pub(crate) fn stored_value(column_type: ColumnType, value: Value) -> Result<Value> {
+fn stored_value(column_type: ColumnType, value: Value) -> Result<Value> {
     if matches!(column_type.data_type, DataType::Char) {
         return Ok(value);
     }
@@ -324,6 +325,13 @@ pub(crate) fn stored_value(column_type: ColumnType, value: Value) -> Result<Valu
             format!("{} out of range", column_type.data_type),
         )
     })
+}
+
+/// The same as an assignment gives it to the column: rounded, padded or cut to the type's length or precision. 22001 and 22003 if it does
+/// not fit.
+pub(crate) fn assigned_value(column_type: ColumnType, value: Value) -> Result<Value> {
+    let value = stored_value(column_type, value)?;
+    apply_modifier(value, column_type.data_type, column_type.modifier)
 }
 
 /// The keys of several points, each once, in key order.

@@ -62,6 +62,14 @@ impl MergeRun {
             }
             self.found.pop_front();
         }
+        if pass == Pass::Apply {
+            return Ok(true);
+        }
+        self.settle(context)
+    }
+
+    /// As [`super::insert::InsertRun::settle`].
+    pub(crate) fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
         self.effects.settle(context)
     }
 

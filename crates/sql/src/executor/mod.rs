@@ -34,6 +34,7 @@ mod copy;
 mod cursor;
 mod deferred;
 mod delete;
+mod following;
 mod found;
 mod full_join;
 mod generated;

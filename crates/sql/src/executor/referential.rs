@@ -6,6 +6,7 @@
 
 use super::constraints::shown_key;
 use super::deferred::{Subject, UniqueTask};
+use super::following::{following_values, is_other_than_followed, may_be_referred_to};
 use super::keys::push_key_value;
 use super::referring::{Gone, Search, reference_key, referring_value};
 use super::rows::{ChangedRow, change_row, remove_row};
@@ -355,6 +356,9 @@ impl Effects {
                 let Some(values) = referred_values(foreign_key, &referred.old) else {
                     continue;
                 };
+                if !may_be_referred_to(&referred.table, &child, foreign_key, &values) {
+                    continue;
+                }
                 let new = referred.new.as_ref().map(|row| referred_values(foreign_key, row));
                 if new.as_ref().is_some_and(|new| new.as_ref() == Some(&values)) {
                     continue;
@@ -452,9 +456,10 @@ impl Effects {
             (ReferentialAction::Cascade, None) => remove_row(child, key, row.as_ref(), self, context),
             (_, new) => {
                 let mut changes = following_values(child, foreign_key, action, new.as_ref(), context)?;
+                let is_other = is_other_than_followed(foreign_key, new.as_ref(), &changes);
                 change_row(child, key, row.as_ref(), &mut changes, self, context)?;
-                if action == ReferentialAction::SetDefault {
-                    // What it refers to is to be there, also if it is what has just gone.
+                if action == ReferentialAction::SetDefault || is_other {
+                    // What it refers to is to be there, also if it is what has just gone, or if the column's type has made another value of it.
                     let now = ChangedRow {
                         old: row.as_ref(),
                         changes: &changes,
@@ -465,29 +470,6 @@ impl Effects {
             }
         }
     }
-}
-
-fn following_values(
-    child: &Table,
-    foreign_key: &ForeignKey,
-    action: ReferentialAction,
-    new: Option<&Row>,
-    context: &ExecutionContext<'_>,
-) -> Result<Vec<(usize, Value)>> {
-    let pairs = foreign_key.columns.iter().zip(&foreign_key.referenced_columns);
-    pairs
-        .map(|(&column, &referenced)| {
-            let value = match (action, new, &child.columns[column].default) {
-                (ReferentialAction::Cascade, Some(new), _) => {
-                    let column_type = child.columns[column].column_type;
-                    super::keys::stored_value(column_type, new.get(referenced))?
-                }
-                (ReferentialAction::SetDefault, _, Some(default)) => default.evaluate(&(), context.evaluation)?,
-                _ => Value::Null,
-            };
-            Ok((column, value))
-        })
-        .collect()
 }
 
 /// The referring table of a `referenced_by` entry, and the place of the foreign key in it. 40001 if they are there no more:

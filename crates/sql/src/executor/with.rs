@@ -10,7 +10,7 @@ use super::select::SelectRun;
 use super::sizes::StorageSizes;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::far::waits_for_others;
-use crate::plan::{PlanBody, Subqueries, WithPlan};
+use crate::plan::{PlanBody, Subqueries, WithPart, WithPlan};
 use rubato_base::{Error, Value};
 use rubato_formula::ListSets;
 use rubato_protocol::Outcome;
@@ -22,6 +22,8 @@ pub(crate) struct WithRun {
     /// How many parts have found out what they will do, and how many have done it.
     collected: usize,
     applied: usize,
+    /// And of how many foreign keys were looked at: of all parts, when all are done.
+    settled: usize,
     /// What RETURNING gave, by part.
     told: Vec<(usize, Vec<Vec<Value>>)>,
     written: Written,
@@ -46,9 +48,10 @@ pub(super) struct Known<'a> {
 impl WithRun {
     pub(crate) fn new(plan: &WithPlan) -> WithRun {
         WithRun {
-            parts: plan.parts.iter().map(|part| PartRun::new(&part.body)).collect(),
+            parts: plan.parts.iter().map(PartRun::new).collect(),
             collected: 0,
             applied: 0,
+            settled: 0,
             told: Vec::new(),
             written: Written::default(),
         }
@@ -96,6 +99,13 @@ impl WithRun {
             }
             self.applied += 1;
         }
+        while let Some(run) = self.parts.get_mut(self.settled) {
+            let asked = (known.subqueries, known.asked.answers());
+            if !context.with_known(known.lists, known.sizes, asked, |context| run.settle(context))? {
+                return Ok(false);
+            }
+            self.settled += 1;
+        }
         Ok(true)
     }
 
@@ -125,9 +135,12 @@ fn with_told(
 }
 
 impl PartRun {
-    fn new(body: &PlanBody) -> PartRun {
-        match body {
-            PlanBody::Insert(insert) => PartRun::Insert(Box::new(InsertRun::new(insert))),
+    fn new(part: &WithPart) -> PartRun {
+        match &part.body {
+            PlanBody::Insert(insert) => {
+                let run = InsertRun::within(insert, part.number.is_none() || insert.returning.is_none());
+                PartRun::Insert(Box::new(run))
+            }
             PlanBody::Merge(_) => PartRun::Merge(Box::default()),
             PlanBody::Change(_) => PartRun::Change(Box::default()),
             PlanBody::Select(_) | PlanBody::Update(_) | PlanBody::Delete(_) | PlanBody::With(_) => {
@@ -172,6 +185,15 @@ impl PartRun {
                 }
             }
             _ => Err(Error::internal("a part of WITH that cannot be run").into()),
+        }
+    }
+
+    fn settle(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<bool> {
+        match self {
+            PartRun::Select(..) => Ok(true),
+            PartRun::Insert(run) => run.settle(context),
+            PartRun::Change(run) => run.settle(context),
+            PartRun::Merge(run) => run.settle(context),
         }
     }
 

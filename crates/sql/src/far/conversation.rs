@@ -19,8 +19,15 @@ use std::sync::Arc;
 
 /// Behind the last operation that may have changed something, for each node that there is one on, in their order. Taken at each row: most
 /// transactions have changed something on one other node or none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct FarMark(SmallVec<[(NodeId, u32); 2]>);
+
+impl Clone for FarMark {
+    /// As one piece, not item by item.
+    fn clone(&self) -> FarMark {
+        FarMark(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl FarMark {
     fn raise(&mut self, node: NodeId, number: u32) {

@@ -1,6 +1,6 @@
 //! What a transaction knows of rows that are on this node: most that its statements come upon begin as others do, and lie beside them.
 
-use rubato_base::prefix_successor;
+use rubato_base::{TableId, prefix_successor};
 use rubato_protocol::KeyRange;
 use smallvec::SmallVec;
 use std::ops::Bound;
@@ -14,9 +14,21 @@ pub struct KnownHere {
     beginnings: SmallVec<[(u16, SmallVec<[u8; 16]>); BEGINNINGS_MAX]>,
     /// Which of them goes next if there is no room.
     next: usize,
+    /// The storage that was asked for last, and its number if it has one: a statement asks for one after the other of its table.
+    last: Option<(TableId, u16)>,
 }
 
 impl KnownHere {
+    /// The number of a storage, if it is the one that was asked for last.
+    pub fn alike_of(&self, storage: TableId) -> Option<u16> {
+        self.last.filter(|(last, _)| *last == storage).map(|(_, alike)| alike)
+    }
+
+    /// Remembers the number of a storage.
+    pub fn note_alike(&mut self, storage: TableId, alike: u16) {
+        self.last = Some((storage, alike));
+    }
+
     /// Whether the rows with this key are known to be here, in the storages of this number.
     pub fn has(&self, alike: u16, key: &[u8]) -> bool {
         self.beginning_of(alike, key).is_some()
@@ -47,6 +59,7 @@ impl KnownHere {
     /// Forgets all: what lies where has changed.
     pub(super) fn clear(&mut self) {
         self.beginnings.clear();
+        self.last = None;
     }
 
     fn beginning_of(&self, alike: u16, key: &[u8]) -> Option<&[u8]> {

@@ -83,16 +83,14 @@ pub(super) fn array_types(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
     tokens
 }
 
-/// UPDATE's assignments to parts of columns, `a[1][2] = value`, as assignments to the columns: `a = "[]="(a, value, 1, 2)`. 0A000 for a
-/// slice.
+/// Assignments to parts of columns, `SET a[1][2] = value`, as assignments to the columns: `a = "[]="(a, value, 1, 2)`. 0A000 for a slice.
 pub(super) fn assigned_parts(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
-    let mut words = tokens.iter().filter(|token| !is_blank(token));
-    if !words.next().is_some_and(|first| is_keyword(first, Keyword::UPDATE)) || !has_part(&tokens) {
+    if !has_part(&tokens) || !tokens.iter().any(|token| is_keyword(token, Keyword::SET)) {
         return Ok(tokens);
     }
     let mut rewritten = Vec::with_capacity(tokens.len() + 16);
     let mut rest = tokens.as_slice();
-    let mut depth = 0_usize;
+    let mut lists = Lists::default();
     let mut begins = false;
     while let Some((token, behind)) = rest.split_first() {
         if begins && !is_blank(token) {
@@ -103,12 +101,68 @@ pub(super) fn assigned_parts(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWith
                 continue;
             }
         }
-        depth = depth_behind(depth, &token.token);
-        begins |= depth == 0 && (is_keyword(token, Keyword::SET) || token.token == Token::Comma);
+        begins |= lists.pass(token);
         rewritten.push(token.clone());
         rest = behind;
     }
     Ok(rewritten)
+}
+
+/// Where the text is in lists of assignments: one within the brackets of another, as WITH has them.
+#[derive(Default)]
+struct Lists {
+    depth: usize,
+    /// The depths of those that have begun.
+    open: Vec<usize>,
+    clauses: Clauses,
+}
+
+impl Lists {
+    /// Whether an assignment may begin behind the token.
+    fn pass(&mut self, token: &TokenWithSpan) -> bool {
+        let depth = self.depth;
+        self.depth = depth_behind(depth, &token.token);
+        let is_ended = |own: &usize| self.depth < *own || (depth == *own && self.clauses.begin_with(token));
+        if self.open.last().is_some_and(is_ended) {
+            self.open.pop();
+        }
+        self.clauses.pass(token);
+        if is_keyword(token, Keyword::SET) {
+            self.open.push(depth);
+            return true;
+        }
+        token.token == Token::Comma && self.open.last() == Some(&depth)
+    }
+}
+
+/// What tells the clauses behind a list of assignments from words within its values.
+#[derive(Default)]
+struct Clauses {
+    is_distinct: bool,
+    cases: usize,
+}
+
+impl Clauses {
+    /// Whether a clause, or the next statement, begins with the token.
+    fn begin_with(&self, token: &TokenWithSpan) -> bool {
+        token.token == Token::SemiColon
+            || is_keyword(token, Keyword::WHERE)
+            || is_keyword(token, Keyword::RETURNING)
+            || (is_keyword(token, Keyword::FROM) && !self.is_distinct)
+            || (is_keyword(token, Keyword::WHEN) && self.cases == 0)
+    }
+
+    fn pass(&mut self, token: &TokenWithSpan) {
+        if is_blank(token) {
+            return;
+        }
+        self.is_distinct = is_keyword(token, Keyword::DISTINCT);
+        if is_keyword(token, Keyword::CASE) {
+            self.cases += 1;
+        } else if is_keyword(token, Keyword::END) {
+            self.cases = self.cases.saturating_sub(1);
+        }
+    }
 }
 
 /// Whether a bracket closes right in front of an equals sign.
@@ -221,23 +275,14 @@ fn skip_blanks(tokens: &[TokenWithSpan]) -> &[TokenWithSpan] {
 /// How many tokens the value of an assignment has: up to a comma or a clause of the statement.
 fn value_length(tokens: &[TokenWithSpan]) -> usize {
     let mut depth = 0;
-    let mut is_distinct = false;
+    let mut clauses = Clauses::default();
     for (place, token) in tokens.iter().enumerate() {
-        let ends = match &token.token {
-            Token::Comma | Token::SemiColon | Token::RParen => true,
-            _ => {
-                is_keyword(token, Keyword::WHERE)
-                    || is_keyword(token, Keyword::RETURNING)
-                    || (is_keyword(token, Keyword::FROM) && !is_distinct)
-            }
-        };
+        let ends = matches!(token.token, Token::Comma | Token::RParen) || clauses.begin_with(token);
         if depth == 0 && ends {
             return place;
         }
         depth = depth_behind(depth, &token.token);
-        if !is_blank(token) {
-            is_distinct = is_keyword(token, Keyword::DISTINCT);
-        }
+        clauses.pass(token);
     }
     tokens.len()
 }

@@ -83,9 +83,14 @@ impl Session {
         }
     }
 
+    /// Whether what the session is told can be given to its client now: else that is done when its transaction ends.
+    pub fn takes_told(&self) -> bool {
+        self.block == Block::None && self.transaction.is_none() && !self.awaits_data()
+    }
+
     /// Gives the client what the session was told, if it is between two transactions.
     pub(super) fn deliver(&mut self, responder: &mut dyn Responder) {
-        if self.block != Block::None || self.transaction.is_some() {
+        if !self.takes_told() {
             return;
         }
         for notification in self.channels.inbox.take() {

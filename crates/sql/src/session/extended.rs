@@ -94,7 +94,7 @@ impl Session {
         if self.awaits_data() {
             // While data comes in, clients of the extended protocol have sent their Sync already: it is passed over.
             match &request {
-                Request::Sync | Request::Flush | Request::GoOn => return None,
+                Request::Sync | Request::Flush | Request::GoOn | Request::Deliver => return None,
                 Request::CopyData(_) | Request::CopyDone | Request::CopyFail(_) | Request::Terminate => {}
                 _ => {
                     let error = Error::new(

@@ -7,7 +7,7 @@ use crate::partition::Partition;
 use crate::plan::PlanBody;
 use crate::statement::Statement;
 use rubato_base::{Error, SqlState};
-use rubato_protocol::{Stop, was_too_old};
+use rubato_protocol::{Stop, has_filled_memory, was_too_old};
 use rubato_stages::StageKind;
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl Session {
         if error.code() == SqlState::CANNOT_CONNECT_NOW {
             return self.fail(error, partition, responder);
         }
-        // What takes longer than others take to fill memory would begin again for ever, and its client would not hear why.
-        if was_too_old(&error) && self.retries > 0 {
+        // What fills memory by itself, or takes longer than others take to fill it, would begin again for ever, and its client would not hear why.
+        if has_filled_memory(&error) || (was_too_old(&error) && self.retries > 0) {
             return self.fail(error, partition, responder);
         }
         self.conflicts = CONFLICTS_REMEMBERED;

@@ -95,3 +95,51 @@ fn a_node_that_alone_knows_how_a_transaction_has_ended_is_not_removed() {
     }
     assert!(refused > 0, "it never was in doubt");
 }
+
+/// A node is removed after so many messages of what its client asks for behind something; what that client is told, and whether it was over
+/// before.
+fn told_where_it_was_removed(messages: usize, before: &str, sql: &str) -> (Vec<String>, bool) {
+    let mut sites = few();
+    sites.move_to("few", "0,1", &mut |_| {});
+    if !before.is_empty() {
+        sites.ask(2, before);
+    }
+    sites.at(2).send(sql);
+    let left = sites.talk(messages);
+    sites.sites[..2].iter_mut().for_each(|other| *other = None);
+    sites.at(2).node.on_removed();
+    sites.come_to_an_end(2, &format!("{messages}: {before}; {sql}"));
+    (sites.at(2).said(), left == 0)
+}
+
+/// Whatever it waits for of another node: no channel says any more that it is lost.
+#[test]
+fn a_client_of_a_node_that_is_removed_is_told_so_whatever_it_waits_for() {
+    let change = "UPDATE few SET v = 7 WHERE id IN (1, 2, 3, 4)";
+    for (before, sql) in [
+        ("", "UPDATE few SET v = 7 WHERE id = 1"),
+        ("", change),
+        ("", "SELECT sum(v) FROM few"),
+        ("", "CREATE TABLE made (id int PRIMARY KEY)"),
+        ("", "SELECT count(*) FROM pg_stat_activity"),
+        ("BEGIN", change),
+        ("BEGIN; UPDATE few SET v = 7 WHERE id IN (1, 2, 3, 4)", "COMMIT"),
+        ("BEGIN; UPDATE few SET v = 7 WHERE id IN (1, 2, 3, 4)", "ROLLBACK"),
+    ] {
+        let mut refused = 0;
+        for messages in 0.. {
+            let (told, is_cut) = told_where_it_was_removed(messages, before, sql);
+            for told in told.iter().filter(|told| told.starts_with('E')) {
+                let is_known = ["E 57P03", "E 08007", "E 40001"]
+                    .iter()
+                    .any(|code| told.starts_with(code));
+                assert!(is_known, "{messages}: {before}; {sql}: {told}");
+                refused += 1;
+            }
+            if !is_cut {
+                break;
+            }
+        }
+        assert!(refused > 0 || sql == "ROLLBACK", "{before}; {sql}: it never waited");
+    }
+}

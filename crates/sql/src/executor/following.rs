@@ -1,0 +1,53 @@
+//! What becomes of the referring columns of rows that follow the row which they refer to.
+
+use super::ExecutionContext;
+use super::keys::assigned_value;
+use crate::catalog::{ForeignKey, ReferentialAction, Table};
+use rubato_base::{DataType, Result, Row, Value};
+
+/// The referring columns' new values, in the order of the foreign key; `new` is what the referred row is now, if it is not gone.
+///
+/// Errors: those of an assignment (22001, 22003) where a column's type does not take what it is to follow.
+pub(super) fn following_values(
+    child: &Table,
+    foreign_key: &ForeignKey,
+    action: ReferentialAction,
+    new: Option<&Row>,
+    context: &ExecutionContext<'_>,
+) -> Result<Vec<(usize, Value)>> {
+    let pairs = foreign_key.columns.iter().zip(&foreign_key.referenced_columns);
+    pairs
+        .map(|(&column, &referenced)| {
+            let value = match (action, new, &child.columns[column].default) {
+                (ReferentialAction::Cascade, Some(new), _) => {
+                    assigned_value(child.columns[column].column_type, new.get(referenced))?
+                }
+                (ReferentialAction::SetDefault, _, Some(default)) => default.evaluate(&(), context.evaluation)?,
+                _ => Value::Null,
+            };
+            Ok((column, value))
+        })
+        .collect()
+}
+
+/// Whether a row that follows comes to have other values than the one that it follows: a column's type may have rounded or cut them, so that
+/// it may refer to another row, or to none.
+pub(super) fn is_other_than_followed(
+    foreign_key: &ForeignKey,
+    new: Option<&Row>,
+    following: &[(usize, Value)],
+) -> bool {
+    let mut pairs = foreign_key.referenced_columns.iter().zip(following);
+    new.is_some_and(|new| pairs.any(|(referenced, (_, value))| new.get(*referenced) != *value))
+}
+
+/// Whether a row of the referring table can refer to these values: a `char(n)` refers to text by what it is without its padding, so never
+/// to one that ends in a blank.
+pub(super) fn may_be_referred_to(parent: &Table, child: &Table, foreign_key: &ForeignKey, values: &[Value]) -> bool {
+    let is_padded = |table: &Table, column: usize| table.columns[column].column_type.data_type == DataType::Char;
+    let pairs = foreign_key.columns.iter().zip(&foreign_key.referenced_columns);
+    pairs.zip(values).all(|((own, referenced), value)| {
+        let is_unpadded = is_padded(child, *own) && !is_padded(parent, *referenced);
+        !(is_unpadded && matches!(value, Value::Text(text) if text.ends_with(' ')))
+    })
+}

@@ -25,6 +25,7 @@ mod operators;
 mod qualified;
 mod registry;
 mod schema_views;
+mod singles;
 mod values;
 
 pub(crate) use databases::shared_function;

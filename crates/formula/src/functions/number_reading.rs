@@ -11,6 +11,9 @@ struct Reading<'a> {
     is_negative: bool,
     has_sign: bool,
     has_point: bool,
+    pattern_has_point: bool,
+    /// How many more digits the pattern has room for behind the point.
+    decimals_left: usize,
     /// Digits behind a `V`, by which the number is to be divided.
     shift: Option<u32>,
 }
@@ -53,18 +56,28 @@ impl Reading<'_> {
             self.rest = self.rest.trim_start();
             self.sign();
         }
-        if let Some(digit) = self.next().filter(char::is_ascii_digit) {
-            self.digits.push(digit);
-            self.skip();
-            self.shift = self.shift.map(|shift| shift + 1);
-        } else if !self.has_point && self.next() == Some('.') && self.shift.is_none() && !self.digits.is_empty() {
+        match self.next() {
+            Some(digit) if digit.is_ascii_digit() => {
+                if self.has_point && self.decimals_left == 0 {
+                    return;
+                }
+                self.digits.push(digit);
+                self.skip();
+                self.shift = self.shift.map(|shift| shift + 1);
+                self.decimals_left -= usize::from(self.has_point);
+            }
+            // In front of its place in the pattern, where the number has fewer digits.
+            Some('.') if self.pattern_has_point && !self.has_point => self.point(),
             // A point that the pattern does not have ends the number.
-            self.rest = "";
+            Some('.') if !self.pattern_has_point && self.shift.is_none() && !self.digits.is_empty() => self.rest = "",
+            _ => {}
         }
     }
 
     fn point(&mut self) {
-        if !self.has_point && self.take('.') {
+        if self.has_point {
+            self.digit();
+        } else if self.take('.') {
             self.has_point = true;
             self.digits.push('.');
         }
@@ -84,16 +97,41 @@ fn keyword(pattern: &str) -> Option<&'static str> {
     KEYWORDS.into_iter().find(begins)
 }
 
+/// How many digits a pattern has behind its point, if it has one.
+fn decimals_of(pattern: &str) -> Option<usize> {
+    let mut decimals = None;
+    let mut rest = pattern;
+    while let Some(letter) = rest.chars().next() {
+        if letter == '"' {
+            let inside = &rest[1..];
+            rest = inside.find('"').map_or("", |end| &inside[end + 1..]);
+            continue;
+        }
+        let word = keyword(rest);
+        rest = &rest[word.map_or(letter.len_utf8(), str::len)..];
+        match word {
+            Some("D") => decimals = decimals.or(Some(0)),
+            None if letter == '.' => decimals = decimals.or(Some(0)),
+            Some("9" | "0") => decimals = decimals.map(|count| count + 1),
+            _ => {}
+        }
+    }
+    decimals
+}
+
 fn to_number(text: &str, pattern: &str) -> Result<Option<Numeric>> {
     if pattern.is_empty() {
         return Ok(None);
     }
+    let decimals = decimals_of(pattern);
     let mut reading = Reading {
         rest: text,
         digits: String::new(),
         is_negative: false,
         has_sign: false,
         has_point: false,
+        pattern_has_point: decimals.is_some(),
+        decimals_left: decimals.unwrap_or(0),
         shift: None,
     };
     let mut pattern = pattern;

@@ -461,3 +461,26 @@ fn notices_and_warnings_are_told_to_who_wants_them() {
     let notice = format!("N NOTICE identifier \"{long}\" will be truncated to \"{cut}\"");
     assert_eq!(said, [notice.as_str(), "1", "Z I"]);
 }
+
+/// Plans are shared between sessions that read dates in other orders.
+#[test]
+fn a_date_that_is_written_is_read_as_its_session_reads_dates() {
+    let mut world = World::new(2);
+    world.must(0, "set datestyle to ymd");
+    for (sql, of_first, of_second) in [
+        ("select date '01/02/05'", "D 2001-02-05", "D 2005-01-02"),
+        (
+            "select timestamp '01/02/05 10:00'",
+            "D 2001-02-05 10:00:00",
+            "D 2005-01-02 10:00:00",
+        ),
+        ("select date '01/02/05' + 1", "D 2001-02-06", "D 2005-01-03"),
+        ("select '{01/02/05}'::date[] = array[date '01/02/05']", "D t", "D t"),
+        ("select '01/02/05' = date '2001-02-05'", "D t", "D f"),
+    ] {
+        for (session, expected) in [(0, of_first), (1, of_second), (0, of_first)] {
+            let said = world.ask(session, sql);
+            assert!(said.contains(&expected.to_owned()), "{session}: {sql}: {said:?}");
+        }
+    }
+}

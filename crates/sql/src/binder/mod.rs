@@ -18,6 +18,7 @@ mod function;
 mod generated_names;
 mod grouping_sets;
 mod identity;
+mod in_order;
 mod insert;
 mod interval;
 mod joins;

@@ -5,6 +5,7 @@ use super::expand::expanded;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::from::{From, nullable_side, plain_values};
 use super::grouping_sets::{GroupKeys, SetParts, has_sets, sets_of};
+use super::in_order::computed_in_order;
 use super::joins::JOINED;
 use super::json::Comparing;
 use super::labels::column_name;
@@ -318,8 +319,8 @@ impl Context<'_> {
         if has_sets && !windows.is_empty() {
             return Err(Error::unsupported("a window function over grouping sets"));
         }
-        let all_keys: Vec<usize> = (0..grouped.keys.keys.len()).collect();
         if !has_sets {
+            let all_keys: Vec<usize> = (0..grouped.keys.keys.len()).collect();
             projection
                 .iter_mut()
                 .chain(&mut having)
@@ -370,11 +371,13 @@ impl Context<'_> {
             },
             false => self.over_windows(from.query, parts, windows),
         };
-        if !distinct_on.is_empty() {
-            select = distinct_on_of(select, distinct_on);
-        }
-        if tail.has_ties() {
-            select = with_ties(select)?;
+        match (distinct_on.is_empty(), tail.has_ties()) {
+            (true, false) => select = computed_in_order(select),
+            (true, true) => select = with_ties(select)?,
+            (false, has_ties) => {
+                select = distinct_on_of(select, distinct_on);
+                select = if has_ties { with_ties(select)? } else { select };
+            }
         }
         Ok((select, output))
     }

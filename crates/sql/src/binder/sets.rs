@@ -1,6 +1,6 @@
 //! Functions of rows: in FROM, where their arguments may name what stands before them, and in the select list.
 
-use super::expression::ExpressionBinder;
+use super::expression::{ExpressionBinder, WINDOW_BASE};
 use super::from::{From, push};
 use super::records::{is_populating, is_record_function};
 use super::scope::{Hidden, ScopeColumn};
@@ -214,7 +214,10 @@ impl Context<'_> {
             }),
         );
         for item in items {
-            let place = |global: usize| global.checked_sub(SET_BASE).map_or(global, |set| first + set);
+            let place = |global: usize| match global {
+                SET_BASE..WINDOW_BASE => first + global - SET_BASE,
+                other => other,
+            };
             item.typed.expr = item.typed.expr.remap_columns(&place);
         }
     }

@@ -99,17 +99,16 @@ impl Context<'_> {
         }
     }
 
-    /// A string literal read as a value of `to`. What depends on the clock or the time zone is read when the statement runs,
-    /// because plans are shared between sessions; it is still checked here.
+    /// A string literal read as a value of `to`. What depends on the clock, the time zone or the order of a date's parts is read when the
+    /// statement runs, because plans are shared between sessions; it is still checked here.
     fn literal_of(&self, text: &str, to: DataType) -> Result<Expr> {
         if to.is_text() {
             return Ok(Expr::Literal(Value::text(text)));
         }
         self.depend_on_labels(to);
         let value = parse_text(to, -1, text, &self.text)?;
-        let stable = to == DataType::TimestampTz || (is_time(to) && names_now(text));
-        if stable {
-            // One that says its time zone is the same for every session.
+        if is_time(to.element().unwrap_or(to)) {
+            // One that says all of that is the same for every session.
             let operand = Expr::Literal(Value::text(text));
             return cast_expr(operand, DataType::Text, ColumnType::plain(to), CastContext::Explicit);
         }
@@ -263,11 +262,4 @@ fn show_name(shown: &mut Expr, column: &mut OutputColumn) -> Result<Option<Expr>
 
 fn is_time(data_type: DataType) -> bool {
     matches!(data_type, DataType::Date | DataType::Time | DataType::Timestamp)
-}
-
-fn names_now(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    ["now", "today", "tomorrow", "yesterday"]
-        .iter()
-        .any(|word| lower.contains(word))
 }

@@ -352,7 +352,17 @@ fn no_such_function(name: &str, types: &[DataType]) -> Error {
 
 impl Context<'_> {
     /// A SELECT whose projection reads windows: below it a query gives what they, and it, read.
-    pub(super) fn over_windows(&self, query: Query, mut parts: SelectParts, calls: Vec<WindowBound>) -> BoundSelect {
+    pub(super) fn over_windows(
+        &self,
+        mut query: Query,
+        mut parts: SelectParts,
+        calls: Vec<WindowBound>,
+    ) -> BoundSelect {
+        // Windows are of the rows as they are in front of what functions of the select list make of each.
+        let is_of_list =
+            |last: &mut QueryRelation| matches!(&last.relation, Relation::Functions(functions) if functions.is_last);
+        let mut sets = query.relations.pop_if(is_of_list);
+        let sets_first = sets.as_ref().map_or(WINDOW_BASE, |sets| sets.first);
         let mut inner: Vec<Expr> = Vec::new();
         let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {
             Some(place) => place,
@@ -362,17 +372,21 @@ impl Context<'_> {
             }
         };
         let calls: Vec<WindowCall> = calls.iter().map(|call| window_call(call, &mut place)).collect();
-        for expr in &parts.projection {
+        let of_sets = sets.iter_mut().flat_map(|sets| sets.relation.outer_expressions_mut());
+        let mut exprs: Vec<&mut Expr> = parts.projection.iter_mut().chain(of_sets).collect();
+        for expr in &exprs {
             expr.for_each_column(&mut |column| {
-                if column < WINDOW_BASE {
+                if column < sets_first {
                     place(&Expr::Column(column));
                 }
             });
         }
         let width = inner.len();
-        for expr in &mut parts.projection {
-            *expr = expr.remap_columns(&|column| match column.checked_sub(WINDOW_BASE) {
+        let count = calls.len();
+        for expr in &mut exprs {
+            **expr = expr.remap_columns(&|column| match column.checked_sub(WINDOW_BASE) {
                 Some(call) => width + call,
+                None if column >= sets_first => width + count + column - sets_first,
                 None => inner
                     .iter()
                     .position(|known| *known == Expr::Column(column))
@@ -387,10 +401,12 @@ impl Context<'_> {
                 ..SelectParts::of_columns(inner)
             },
         };
-        BoundSelect {
-            query: windowed(select, calls, Vec::new()),
-            parts,
+        let mut query = windowed(select, calls, Vec::new());
+        if let Some(mut sets) = sets {
+            sets.first = width + count;
+            query.relations.push(sets);
         }
+        BoundSelect { query, parts }
     }
 }
 

@@ -59,7 +59,14 @@ fn fits(inner: &BoundSelect, outer: &BoundSelect, place: usize) -> bool {
         return false;
     }
     match relation.join {
-        JoinKind::Inner => true,
+        JoinKind::Inner => {
+            // A LEFT JOIN has to have something to its left.
+            let others = || (outer.query.relations.iter().enumerate()).filter(|(other, _)| *other != place);
+            let is_inner = |relation: &QueryRelation| relation.join == JoinKind::Inner;
+            inner.query.relations.iter().any(is_inner)
+                || others().any(|(_, other)| is_inner(other))
+                || others().next().is_none()
+        }
         // Its columns are NULL where there is no row: only those of one relation are so by themselves.
         JoinKind::Left => {
             let [only] = inner.query.relations.as_slice() else {

@@ -99,6 +99,7 @@ pub(super) struct SessionMark {
     advisory: u64,
     settings: usize,
     portals: u64,
+    read_only: Option<bool>,
 }
 
 impl Session {
@@ -417,6 +418,7 @@ impl Session {
                 advisory: partition.advisory.mark(),
                 settings: self.settings.mark(),
                 portals: self.portals.mark(),
+                read_only: self.modes.read_only,
             },
         });
         Ok(())
@@ -426,6 +428,10 @@ impl Session {
         self.require_block("RELEASE SAVEPOINT")?;
         let at = self.savepoint_at(name)?;
         if let Some(transaction) = &mut self.transaction {
+            if let Some(savepoint) = transaction.savepoints.get(at) {
+                // As in PostgreSQL: what was said behind the savepoint goes with it, either way.
+                self.modes.read_only = savepoint.session.read_only;
+            }
             transaction.savepoints.truncate(at);
         }
         Ok(())
@@ -456,6 +462,7 @@ impl Session {
             partition.advisory.roll_back_to(self.id, savepoint.session.advisory);
             let current = self.current.as_ref().and_then(super::Current::portal);
             self.portals.close_since(savepoint.session.portals, current);
+            self.modes.read_only = savepoint.session.read_only;
             let reports = self.settings.roll_back_to(savepoint.session.settings);
             self.after_settings(reports, responder);
         }

@@ -360,6 +360,13 @@ impl Environment for SessionEnvironment<'_> {
 
     fn set_setting(&self, name: &str, value: &str, local: bool) -> Result<String> {
         let mut settings = self.settings.borrow_mut();
+        // As with SET, everybody may be who he is.
+        let is_own = ["role", "session_authorization"]
+            .iter()
+            .any(|own| name.eq_ignore_ascii_case(own));
+        if is_own && value == self.identity.user.as_str() {
+            return Ok(value.to_owned());
+        }
         settings.set_within(name, value, local)?;
         Ok(settings.get(name).unwrap_or_default())
     }

@@ -1,8 +1,10 @@
 //! The settings that SET and SHOW know.
 
 mod known;
+mod others;
 
 use known::{KNOWN, Kind, checked, known, milliseconds, schemas, unrecognised};
+use others::OTHERS;
 use rubato_base::Result;
 use rubato_base::datetime::{DateOrder, IntervalStyle, TimeZone};
 use rubato_base::text_format::TextContext;
@@ -63,10 +65,13 @@ impl Settings {
 
     /// Every setting with its value, in order of name.
     pub fn all(&self) -> Vec<(String, String)> {
-        KNOWN
+        let mut all: Vec<(String, String)> = KNOWN
             .iter()
+            .chain(OTHERS)
             .map(|setting| (setting.0.to_owned(), self.get(setting.0).unwrap_or_default()))
-            .collect()
+            .collect();
+        all.sort_by_cached_key(|(name, _)| name.to_ascii_lowercase());
+        all
     }
 
     /// SET; `None` is DEFAULT. Put back when the transaction fails, and at its end if `local`.

@@ -1,5 +1,6 @@
 //! What is told of databases: the tables that all of them share, and functions that name a database.
 
+use super::singles::counted_else_nothing;
 use super::{Live, OWNER, find, int4, oid, text};
 use crate::databases::{Databases, no_database};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
@@ -11,7 +12,7 @@ const CATALOG: u32 = 1262;
 const PRIVILEGES: [&str; 4] = ["create", "connect", "temporary", "temp"];
 
 /// A row of a system table: what is said by name, and what it holds where nothing is said.
-fn row(table: &str, said: &[(&str, Value)]) -> Vec<Value> {
+pub(super) fn row(table: &str, said: &[(&str, Value)]) -> Vec<Value> {
     let Some(table) = find(None, table) else {
         return Vec::new();
     };
@@ -57,7 +58,7 @@ pub(super) fn statistics(live: &Live<'_>) -> Vec<Vec<Value>> {
             ("datname", text(name)),
             ("numbackends", int4(count as i64)),
         ];
-        row("pg_stat_database", &said)
+        counted_else_nothing("pg_stat_database", row("pg_stat_database", &said))
     });
     listed.collect()
 }

@@ -165,7 +165,10 @@ pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result
         ObjectKind::Relation => relation_number(name, view),
         ObjectKind::Type => match own_type_number(name, view) {
             Some(number) => Ok(number),
-            None => type_of_text(name).map(|data_type| i64::from(data_type.data_type.oid())),
+            None => match type_of_text(name) {
+                Ok(data_type) => Ok(i64::from(data_type.data_type.oid())),
+                Err(error) => system_type_number(name).ok_or(error),
+            },
         },
         ObjectKind::Function => function_number(name, view),
         ObjectKind::FunctionWithArguments => procedure_number(name, view),
@@ -207,6 +210,18 @@ fn missing(code: SqlState, what: &str, name: &str) -> Error {
 fn plain_name(text: &str) -> Result<String> {
     let mut path = name_of_text(text)?;
     Ok(path.pop().unwrap_or_default())
+}
+
+/// The number of a type that PostgreSQL has and no value is of here: `trigger`, `record` and their kin.
+fn system_type_number(text: &str) -> Option<i64> {
+    let path = name_of_text(text).ok()?;
+    let name = match path.as_slice() {
+        [name] => name,
+        [schema, name] if schema == "pg_catalog" => name,
+        _ => return None,
+    };
+    let known = type_names().iter().find(|(_, own)| own == name);
+    known.map(|(number, _)| *number)
 }
 
 /// The number of a domain, an enum, or arrays of one.

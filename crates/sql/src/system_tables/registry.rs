@@ -4,7 +4,7 @@ use super::names::{ObjectKind, character_type};
 use super::{Content, Source, SystemColumn, SystemTable};
 use super::{
     classes, columns, constraints, domains, enums, extension, information, keywords, live, none_of_table, schema_views,
-    values,
+    singles, values,
 };
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{ColumnType, DataType, Value};
@@ -31,18 +31,32 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
 });
 
 /// Functions of many rows, which stand in FROM with brackets; `name` has them.
-static FUNCTIONS: LazyLock<[SystemTable; 2]> = LazyLock::new(|| [keywords_function(), settings_function()]);
+static FUNCTIONS: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
+    let views = [
+        ("pg_catalog.pg_show_all_settings()", 2084, "pg_settings"),
+        ("pg_catalog.pg_timezone_names()", 2856, "pg_timezone_names"),
+        ("pg_catalog.pg_available_extensions()", 3082, "pg_available_extensions"),
+    ];
+    let views = views
+        .into_iter()
+        .filter_map(|(name, oid, view)| view_function(name, oid, find(None, view)?));
+    views.chain([keywords_function()]).collect()
+});
 
-/// `pg_show_all_settings()`, of which `pg_settings` is made.
-fn settings_function() -> SystemTable {
-    SystemTable {
+/// The function of which a view is made.
+fn view_function(name: &'static str, oid: u32, view: &SystemTable) -> Option<SystemTable> {
+    Some(SystemTable {
         schema: "pg_catalog",
-        name: "pg_catalog.pg_show_all_settings()",
-        oid: 2084,
+        name,
+        oid,
         is_view: false,
-        columns: find(None, "pg_settings").map_or_else(Vec::new, |own| own.columns.clone()),
-        content: Content::Session(|environment| Ok(values::settings(environment))),
-    }
+        columns: view.columns.clone(),
+        content: match &view.content {
+            Content::Session(rows) => Content::Session(*rows),
+            Content::Catalog(source) => Content::Catalog(*source),
+            Content::Live(_) => return None,
+        },
+    })
 }
 
 fn keywords_function() -> SystemTable {
@@ -137,6 +151,10 @@ fn recorded(line: &'static str) -> Option<SystemTable> {
     let content = match (live::view_of(name), name) {
         (Some(rows), _) => Content::Live(rows),
         (None, "pg_catalog.pg_settings") => Content::Session(|environment| Ok(values::settings(environment))),
+        (None, "pg_catalog.pg_timezone_names") => Content::Session(singles::time_zones),
+        (None, "pg_catalog.pg_stat_bgwriter") => Content::Session(|_| Ok(singles::nothing_counted("pg_stat_bgwriter"))),
+        (None, "pg_catalog.pg_stat_archiver") => Content::Session(|_| Ok(singles::nothing_counted("pg_stat_archiver"))),
+        (None, "pg_catalog.pg_stat_wal") => Content::Session(|_| Ok(singles::nothing_counted("pg_stat_wal"))),
         (None, "pg_catalog.pg_prepared_statements") => {
             Content::Session(|environment| environment.kept_open(KeptOpen::Statements))
         }

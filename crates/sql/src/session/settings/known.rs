@@ -3,6 +3,7 @@
 //! A setting that says how something is done here takes no value that would not be obeyed. One that only steers what this system
 //! does in its own way (the planner's costs, memory of sorts) takes every value that PostgreSQL takes, and nothing comes of it.
 
+use super::others::OTHERS;
 use rubato_base::datetime::TimeZone;
 use rubato_base::{Error, Result, SqlState};
 
@@ -48,14 +49,17 @@ const LOG_LEVELS: &[&str] = &[
     "debug5", "debug4", "debug3", "debug2", "debug1", "info", "notice", "warning", "error", "log", "fatal", "panic",
 ];
 const NO_ROLES: &str = "there are no roles yet";
-const NOT_LOGGED: &str = "statements are not written to the server's log";
+pub(super) const NOT_LOGGED: &str = "statements are not written to the server's log";
 const NO_IDLE_LIMIT: &str = "the system decides when a connection is dead";
 
 use Kind::{Amount, Bool, Fixed, Integer, OneOf, Only, Real, Text};
 use Unit::{Kilobytes, Milliseconds, Pages};
 
 /// Name, default, kind, reported to the client when it changes.
-pub(super) const KNOWN: &[(&str, &str, Kind, bool)] = &[
+pub(super) type Known = (&'static str, &'static str, Kind, bool);
+
+/// Those that mean something here, or are asked for often.
+pub(super) const KNOWN: &[Known] = &[
     ("application_name", "", Text, true),
     ("array_nulls", "on", Bool, false),
     ("backslash_quote", "safe_encoding", Text, false),
@@ -245,13 +249,14 @@ pub(super) const KNOWN: &[(&str, &str, Kind, bool)] = &[
     ("xmloption", "content", Text, false),
 ];
 
-pub(super) fn known(name: &str) -> Option<&'static (&'static str, &'static str, Kind, bool)> {
+pub(super) fn known(name: &str) -> Option<&'static Known> {
     let name = if name.eq_ignore_ascii_case("time zone") {
         "TimeZone"
     } else {
         name
     };
-    KNOWN.iter().find(|setting| setting.0.eq_ignore_ascii_case(name))
+    let is_meant = |setting: &&'static Known| setting.0.eq_ignore_ascii_case(name);
+    KNOWN.iter().chain(OTHERS).find(is_meant)
 }
 
 pub(super) fn unrecognised(name: &str) -> Error {
@@ -536,7 +541,7 @@ mod tests {
 
     #[test]
     fn defaults_are_values_that_are_taken() {
-        for (name, default, kind, _) in KNOWN {
+        for (name, default, kind, _) in KNOWN.iter().chain(OTHERS) {
             if *kind != Kind::Fixed {
                 assert_eq!(shown(name, default), *default, "{name}");
             }

@@ -254,6 +254,8 @@ pub(crate) struct Context<'a> {
     defines_view: Cell<bool>,
     /// How many queries of WITH RECURSIVE there are, and statements that write within WITH.
     working_numbers: Cell<usize>,
+    /// How often columns of queries around were referred to.
+    outer_uses: Cell<usize>,
     /// Whether the next WITH is that of the statement itself, within which others may write.
     may_write_within: Cell<bool>,
     /// Whether some statement within WITH writes.
@@ -299,6 +301,7 @@ impl<'a> Context<'a> {
             views: RefCell::default(),
             defines_view: Cell::default(),
             working_numbers: Cell::default(),
+            outer_uses: Cell::default(),
             may_write_within: Cell::default(),
             writes_within: Cell::default(),
             writing_parts: RefCell::default(),

@@ -22,6 +22,8 @@ pub(crate) struct NamedQuery {
     /// Whether each run may give something else.
     is_volatile: bool,
     references: usize,
+    /// How many queries are around it, if it refers to columns of theirs.
+    reaches_out_of: Option<usize>,
 }
 
 /// What is known of a query of WITH.
@@ -44,6 +46,7 @@ impl NamedQuery {
             query: Named::Written(number, columns),
             is_volatile: false,
             references: 0,
+            reaches_out_of: None,
         }
     }
 }
@@ -98,10 +101,15 @@ impl Context<'_> {
                 query: Named::Unknown,
                 is_volatile: false,
                 references: 0,
+                reaches_out_of: None,
             };
+            let outer_uses = self.outer_uses.get();
+            let levels = self.outer_levels.borrow().len();
+            let reaches_out_of = || (self.outer_uses.get() > outer_uses).then_some(levels);
             if with.recursive
                 && let Some((query, columns)) = self.recursive(&named, table)?
             {
+                named.reaches_out_of = reaches_out_of();
                 named.query = Named::Bound(Arc::new(query), columns);
                 self.names.borrow_mut().push(named);
                 continue;
@@ -116,6 +124,7 @@ impl Context<'_> {
             let (query, mut columns) = bound?;
             self.rename_columns(&table.alias, &mut columns)?;
             named.is_volatile = self.is_volatile(&query);
+            named.reaches_out_of = reaches_out_of();
             named.query = Named::Bound(query, columns);
             self.names.borrow_mut().push(named);
         }
@@ -155,6 +164,13 @@ impl Context<'_> {
             return Ok(None);
         };
         named.references += 1;
+        if let Some(levels) = named.reaches_out_of {
+            // Queries between it and this place hand on what it refers to.
+            self.outer_uses.set(self.outer_uses.get() + 1);
+            let mut outer = self.outer_levels.borrow_mut();
+            let between = outer.get_mut(levels..).unwrap_or_default();
+            between.iter_mut().for_each(super::subquery::OuterLevel::reach_out);
+        }
         let (relation, columns) = match &named.query {
             Named::Bound(query, columns) => (Relation::Query(Arc::clone(query)), columns),
             Named::Recursive(number, columns, depth) if *depth == self.outer_levels.borrow().len() => {

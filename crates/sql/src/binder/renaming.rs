@@ -36,6 +36,11 @@ pub(crate) enum Renaming<'a> {
     },
     /// A schema has another name.
     Schema { schema: SchemaId, to: &'a str },
+    /// A relation has more columns, behind the others: a name that meant something else before could mean one of them.
+    NewColumns {
+        relation: &'a RelationName,
+        names: &'a [String],
+    },
 }
 
 impl Renaming<'_> {
@@ -136,6 +141,8 @@ impl Context<'_> {
 impl Names {
     /// Whether every name means what it meant before.
     fn mean_the_same(&self, before: &Names, renaming: &Renaming<'_>) -> bool {
+        // Columns behind a new one have other numbers.
+        let counts = !matches!(renaming, Renaming::NewColumns { .. });
         let is_same = |(own, before): (&Named, &Named)| match (own, before) {
             (Named::Relation { key, .. }, Named::Relation { key: former, .. }) => *key == renaming.key(former),
             (
@@ -151,7 +158,7 @@ impl Names {
             ) => {
                 let own = origin.as_ref().map(|(key, column, _)| (key.clone(), *column));
                 let former = former.as_ref().map(|(key, column, _)| (renaming.key(key), *column));
-                (own, level, global) == (former, former_level, former_global)
+                (own, level) == (former, former_level) && (!counts || global == former_global)
             }
             _ => false,
         };
@@ -165,7 +172,11 @@ pub(crate) fn renamed_query(
     (before, after): (&Catalog, &Catalog),
     renaming: &Renaming<'_>,
 ) -> Option<ViewQuery> {
-    let (names, types) = meanings(before, query).ok()?;
+    let meant = meanings(before, query);
+    if meant.is_err() && matches!(renaming, Renaming::NewColumns { .. }) {
+        return Some(query.clone());
+    }
+    let (names, types) = meant.ok()?;
     let mut renamed = query.clone();
     for dependency in &mut renamed.depends {
         dependency.relation = renaming.key(&dependency.relation);
@@ -302,7 +313,31 @@ fn edits(
         } => match way {
             Way::Names => of_column(&query.text, names, (relation, *column), (from, to)),
             Way::Qualified => None,
-            Way::Aliases => Some(with_columns(names, relation, *column, before)),
+            Way::Aliases => {
+                let columns = columns_of(before, relation);
+                let place = columns.iter().position(|(number, _)| number == column)?;
+                let listed = columns.iter().map(|(_, name)| quoted(name)).collect();
+                Some(with_columns(names, relation, place, |_| Vec::clone(&listed)))
+            }
+        },
+        Renaming::NewColumns { relation, names: added } => match way {
+            // Which columns NATURAL joins by no name in the text says.
+            Way::Names => {
+                let mut tokens = tokens_of(&query.text).into_iter();
+                let is_natural = tokens.any(|token| token.is(&query.text, "natural"));
+                (!is_natural).then(Vec::new)
+            }
+            Way::Qualified => None,
+            Way::Aliases => {
+                let columns = columns_of(before, relation);
+                // They are called there as nothing else is.
+                let listed = |start: usize| {
+                    let own = columns.iter().map(|(_, name)| quoted(name));
+                    let hidden = added.iter().map(|name| quoted(&format!("{name}@{start}")));
+                    own.chain(hidden).collect()
+                };
+                Some(with_columns(names, relation, columns.len() + added.len() - 1, listed))
+            }
         },
     }
 }
@@ -432,15 +467,16 @@ fn label_of(item: &str) -> Option<String> {
     }
 }
 
-/// Lists of the columns' former names behind the relations.
-fn with_columns(names: &Names, relation: &RelationName, column: usize, before: &Catalog) -> Vec<Edit> {
-    let columns = columns_of(before, relation);
-    let Some(place) = columns.iter().position(|(number, _)| *number == column) else {
-        return Vec::new();
-    };
-    let listed: Vec<String> = columns.iter().map(|(_, name)| quoted(name)).collect();
+/// Lists of the columns' names behind the relations, as `listed` gives them for one that begins at a byte, up to the one at `place` at least.
+fn with_columns(
+    names: &Names,
+    relation: &RelationName,
+    place: usize,
+    listed: impl Fn(usize) -> Vec<String>,
+) -> Vec<Edit> {
     let mut edits = Vec::new();
-    for named in names.0.values() {
+    for (start, named) in &names.0 {
+        let listed = listed(*start);
         match named {
             Named::Relation { parts, key, alias } if key == relation => match alias {
                 None => {

@@ -48,6 +48,13 @@ pub(crate) struct OuterLevel {
     reaches_out: bool,
 }
 
+impl OuterLevel {
+    /// Something further out is referred to.
+    pub(super) fn reach_out(&mut self) {
+        self.reaches_out = true;
+    }
+}
+
 /// How much was known of queries within before something was bound on trial.
 pub(super) struct Trial {
     subqueries: usize,
@@ -122,9 +129,8 @@ impl Context<'_> {
             return Some(Err(Error::unsupported(what)));
         }
         self.note_named(names, levels.len() - place, &levels[place].scope, found);
-        for inner in &mut levels[place + 1..] {
-            inner.reaches_out = true;
-        }
+        levels[place + 1..].iter_mut().for_each(OuterLevel::reach_out);
+        self.outer_uses.set(self.outer_uses.get() + 1);
         let number = self.capture(&mut levels[place], found.global, found.column_type.data_type);
         Some(Ok(Typed {
             modifier: found.column_type.modifier,

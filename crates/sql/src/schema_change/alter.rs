@@ -431,8 +431,14 @@ impl Change {
             number_new_sequence(std::slice::from_mut(&mut column), name, *number);
         }
         let (default, generated, not_null) = (column.default.clone(), column.generated.is_some(), column.not_null);
+        let before = self.is_read_by_views(table).then(|| self.catalog.clone());
+        let names = [column.name.clone()];
+        self.table_mut(table)?.columns.push(column);
+        if let Some(before) = before {
+            let (relation, names) = (table, names.as_slice());
+            self.rename_in_views(&before, &Renaming::NewColumns { relation, names })?;
+        }
         let own = self.table_mut(table)?;
-        own.columns.push(column);
         let place = own.columns.len() - 1;
         match default {
             Some(default) if !generated && default.volatility() != Volatility::Volatile => {

@@ -25,7 +25,16 @@ impl Change {
             }
         }
         self.touched.insert(name.clone());
-        self.catalog.views.insert(name, Arc::new(view));
+        let former = self.catalog.views.get(&name).map_or(0, |former| former.columns.len());
+        let added = view.columns.get(former..).unwrap_or_default();
+        let names: Vec<String> = added.iter().map(|(name, _)| name.clone()).collect();
+        let is_longer = former > 0 && !names.is_empty() && self.is_read_by_views(&name);
+        let before = is_longer.then(|| self.catalog.clone());
+        self.catalog.views.insert(name.clone(), Arc::new(view));
+        if let Some(before) = before {
+            let (relation, names) = (&name, names.as_slice());
+            self.rename_in_views(&before, &Renaming::NewColumns { relation, names })?;
+        }
         Ok(())
     }
 
@@ -147,6 +156,11 @@ impl Change {
 }
 
 impl Change {
+    /// Whether views read the relation.
+    pub(super) fn is_read_by_views(&self, relation: &RelationName) -> bool {
+        !dependents(&self.catalog, relation, None).is_empty()
+    }
+
     /// The views that read what has another name say so from here on; `before` is the catalog in which it had the former one. 0A000 if
     /// one of them cannot.
     pub(super) fn rename_in_views(&mut self, before: &Catalog, renaming: &Renaming<'_>) -> Result<()> {
@@ -154,6 +168,7 @@ impl Change {
             Renaming::Relation { from, .. } => dependents(before, from, None),
             Renaming::Column { relation, .. } => dependents(before, relation, None),
             Renaming::Schema { schema, .. } => readers_of_schema(before, *schema),
+            Renaming::NewColumns { relation, .. } => dependents(before, relation, None),
         };
         let after = self.catalog.clone();
         for view in views {
@@ -170,6 +185,7 @@ impl Change {
                     Renaming::Relation { .. } => "rename a relation",
                     Renaming::Column { .. } => "rename a column",
                     Renaming::Schema { .. } => "rename a schema with a relation",
+                    Renaming::NewColumns { .. } => "add such columns to a relation",
                 };
                 return Err(Error::new(
                     SqlState::FEATURE_NOT_SUPPORTED,

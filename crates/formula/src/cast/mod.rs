@@ -12,7 +12,7 @@ pub(crate) use text::text_of;
 use crate::expr::{Comparison, Expr};
 use crate::functions::{Volatility, needs_no_cast, operator_error};
 use crate::types::{CastContext, can_cast, comparison_type};
-use rubato_base::datetime::{DAY_US, DateOrder, TimeZone};
+use rubato_base::datetime::{DAY_US, DateOrder, IntervalStyle, TimeZone};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use std::sync::{Arc, LazyLock};
@@ -183,7 +183,11 @@ static SESSIONS: LazyLock<[TextContext; 3]> = LazyLock::new(|| {
         ..TextContext::default()
     };
     let third = TextContext {
+        time_zone: TimeZone::fixed(-8 * 3600).unwrap_or_default(),
         date_order: DateOrder::YearMonthDay,
+        escapes_bytea: true,
+        interval_style: IntervalStyle::Iso8601,
+        float_digits_less: Some(3),
         ..other.clone()
     };
     [TextContext::default(), other, third]
@@ -197,7 +201,7 @@ fn cast_literal(value: &Value, from: DataType, to: ColumnType, explicit: bool) -
     }
     let [first, others @ ..] = &*SESSIONS;
     let converted = cast_value(value.clone(), from, to, explicit, first);
-    if value.is_null() || cast_volatility(from, to.data_type) == Volatility::Immutable {
+    if value.is_null() {
         return converted.map(Some);
     }
     let mut others = others

@@ -245,3 +245,54 @@ fn who_waits_for_a_row_beside_locks_of_others_is_in_no_circle() {
     world.must(1, "commit");
     assert_eq!(world.said(2), ["T 1", "D ", "C SELECT 1", "Z T"]);
 }
+
+/// Wherever it stands in a query: as long as nothing of that has gone out, it waits.
+#[test]
+fn locks_are_waited_for_in_any_query() {
+    let mut world = World::new(3);
+    world.must(
+        0,
+        "create table locked (id int primary key); insert into locked values (1), (2), (3)",
+    );
+    for (sql, expected) in [
+        (
+            "select 1 from (select pg_advisory_xact_lock(3)) z",
+            vec!["D 1", "C SELECT 1", "Z I"],
+        ),
+        (
+            "with x as (select set_config('lock_timeout', '5000', true)) select pg_advisory_xact_lock(3) is null from x",
+            vec!["D f", "C SELECT 1", "Z I"],
+        ),
+        (
+            "select id, pg_advisory_xact_lock(id) from locked where id in (2, 3) order by id",
+            vec!["D 2|", "D 3|", "C SELECT 2", "Z I"],
+        ),
+        (
+            "select id from locked where id > 1 and pg_advisory_xact_lock_shared(id) is not null order by id",
+            vec!["D 2", "D 3", "C SELECT 2", "Z I"],
+        ),
+    ] {
+        world.must(0, "begin; select pg_advisory_xact_lock(3)");
+        world.begin(1, sql);
+        assert!(!world.is_idle(1), "{sql}: {:?}", world.said(1));
+        // What it had locked by then it has given back.
+        assert_eq!(world.rows(2, "select pg_try_advisory_lock(2)"), ["t"], "{sql}");
+        assert_eq!(world.rows(2, "select pg_advisory_unlock(2)"), ["t"], "{sql}");
+        world.must(0, "commit");
+        world.run();
+        let said = world.said(1);
+        let told: Vec<&String> = said.iter().filter(|told| !told.starts_with('T')).collect();
+        assert_eq!(told, expected, "{sql}");
+        assert!(
+            said.iter().filter(|told| told.starts_with('T')).count() <= 1,
+            "{sql}: {said:?}"
+        );
+    }
+    // Not in what writes.
+    world.must(0, "begin; select pg_advisory_xact_lock(3)");
+    let said = world.ask(
+        1,
+        "insert into locked select 4 where pg_advisory_xact_lock(3) is not null",
+    );
+    assert!(said[0].starts_with("E 0A000 waiting for an advisory lock"), "{said:?}");
+}

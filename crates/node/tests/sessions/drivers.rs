@@ -466,7 +466,10 @@ fn notices_and_warnings_are_told_to_who_wants_them() {
 #[test]
 fn a_date_that_is_written_is_read_as_its_session_reads_dates() {
     let mut world = World::new(2);
-    world.must(0, "set datestyle to ymd");
+    world.must(
+        0,
+        "set datestyle to ymd; set timezone to 'America/Los_Angeles'; set intervalstyle to iso_8601; set bytea_output to escape; set extra_float_digits to 0",
+    );
     for (sql, of_first, of_second) in [
         ("select date '01/02/05'", "D 2001-02-05", "D 2005-01-02"),
         (
@@ -477,10 +480,61 @@ fn a_date_that_is_written_is_read_as_its_session_reads_dates() {
         ("select date '01/02/05' + 1", "D 2001-02-06", "D 2005-01-03"),
         ("select '{01/02/05}'::date[] = array[date '01/02/05']", "D t", "D t"),
         ("select '01/02/05' = date '2001-02-05'", "D t", "D f"),
+        (
+            "select timestamptz '2020-01-01 03:00Z'::date",
+            "D 2019-12-31",
+            "D 2020-01-01",
+        ),
+        ("select (interval '1 day')::text", "D P1D", "D 1 day"),
+        ("select (bytea '\\x01')::text", "D \\001", "D \\x01"),
+        (
+            "select (1::float8 / 3)::text",
+            "D 0.333333333333333",
+            "D 0.3333333333333333",
+        ),
+        (
+            "D 0.333333333333333",
+            "D 0.3333333333333333",
+        ),
     ] {
         for (session, expected) in [(0, of_first), (1, of_second), (0, of_first)] {
             let said = world.ask(session, sql);
             assert!(said.contains(&expected.to_owned()), "{session}: {sql}: {said:?}");
         }
+    }
+}
+
+/// As dbt writes all names: a view is of its database, whatever that is called.
+#[test]
+fn names_with_their_database_outlive_its_name() {
+    let mut world = World::new(1);
+    world.must(0, "create database d1");
+    let own = world.enter("d1").expect("it is there");
+    world.must(
+        own,
+        "create table a (id int, n int); insert into a values (1, 2), (2, 3)",
+    );
+    world.must(
+        own,
+        "create view v as select d1.public.a.id, x.n from d1.public.a join \"d1\".\"public\".\"a\" as x on x.id = d1.public.a.id",
+    );
+    world.must(
+        own,
+        "create materialized view m as select d1.public.v.n from d1.public.v",
+    );
+    let text = world.rows(own, "select pg_get_viewdef('v'::regclass)");
+    assert!(!text[0].contains("d1"), "{text:?}");
+    world.must(own, "alter table a rename to b; alter table b rename column n to k");
+    assert_eq!(world.rows(own, "select id, n from v order by id"), ["1|2", "2|3"]);
+    world.must(own, "update b set k = k + d1.public.b.id where d1.public.b.id = 1");
+    world.leave(own);
+    world.must(0, "alter database d1 rename to d2");
+    world.must(0, "create database d3 template d2");
+    for database in ["d2", "d3"] {
+        let own = world.enter(database).expect("it is there");
+        world.must(own, "refresh materialized view m");
+        assert_eq!(world.rows(own, "select id, n from v order by id"), ["1|3", "2|3"]);
+        assert_eq!(world.rows(own, "select n from m"), ["3", "3"]);
+        world.leave(own);
     }
 }

@@ -191,8 +191,9 @@ impl<'a, 'c> Definition<'a, 'c> {
                     ));
                 }
                 let (default, text) = self.context.column_default(expr, &column.name, column.column_type)?;
+                // DEFAULT NULL says something only where there is a domain's own default.
+                column.default_text = (default.is_some() || column.domain.is_some()).then_some(text);
                 column.default = default;
-                column.default_text = Some(text);
                 Ok(())
             }
             ast::ColumnOption::Generated {

@@ -1,12 +1,12 @@
 //! Domains: their definitions, and casts to them.
 
+use super::Context;
 use super::create::Definition;
 use super::expression::ExpressionBinder;
 use super::generated_names::{free_name, has_constraint};
 use super::scope::Scope;
 use super::typed::Typed;
 use super::types::{TypeName, no_domain, no_type, type_by_name};
-use super::{Context, split_path};
 use crate::catalog::{Column, Domain, DomainCheck, RelationName, SchemaId, no_schema};
 use crate::parser::syntax::{parse_expression, parse_type};
 use crate::parser::utility::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
@@ -47,7 +47,7 @@ impl Context<'_> {
 
     /// A domain or enum that is to be dropped or changed; what is not there is nowhere. 3F000.
     pub(super) fn old_type(&self, path: &[String], if_exists: bool) -> Result<RelationName> {
-        let (schema, name) = split_path(path, &self.path.database)?;
+        let (schema, name) = self.split_path(path)?;
         if let Some(found) = self.path.find_type(schema, name, self.catalog)? {
             return Ok(found);
         }

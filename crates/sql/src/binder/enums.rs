@@ -3,7 +3,7 @@
 use super::expression::ExpressionBinder;
 use super::typed::Typed;
 use super::types::{TypeName, array_of, bind_type, bind_type_name, no_type, type_by_name};
-use super::{Context, ResolvedPath, object_name, split_path};
+use super::{Context, ResolvedPath, object_name};
 use crate::catalog::{RelationName, no_schema};
 use crate::parser::utility::{AlterTypeAction, EnumStatement, Moved, NewValue};
 use crate::statement::{EnumChange, MovedTo, SchemaChange};
@@ -143,7 +143,7 @@ impl Context<'_> {
     }
 
     fn type_at(&self, written: &[String]) -> Result<Option<RelationName>> {
-        let (schema, own) = split_path(written, &self.path.database)?;
+        let (schema, own) = self.split_path(written)?;
         if let Some(schema) = schema
             && self.path.schema(schema, self.catalog)?.is_none()
         {

@@ -247,9 +247,13 @@ impl<'a> ExpressionBinder<'a> {
         column_of(self.scope, names, self.schema_of(names))
     }
 
-    /// The schema that a name begins with.
+    /// The schema that a name begins with, behind the database if that is named, too.
     fn schema_of(&self, names: &[ast::Ident]) -> Option<SchemaId> {
-        let [schema, _, _] = names else { return None };
+        let schema = match names {
+            [schema, _, _] => schema,
+            [database, schema, _, _] if self.context.is_own_database(&fold(database)) => schema,
+            _ => return None,
+        };
         let found = self.context.path.schema(&fold(schema), self.context.catalog);
         found.ok().flatten()
     }

@@ -4,6 +4,7 @@ use super::scope::{Found, Scope, missing_relation};
 use super::typed::Typed;
 use super::{Context, NamedRelation, located, name_of_text, no_relation, object_name, split_path};
 use crate::catalog::{Dependency, RelationName, SchemaId, Table, no_schema};
+use crate::databases::is_same_name;
 use crate::parser::syntax::fold;
 use crate::system_tables;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
@@ -19,7 +20,7 @@ impl Context<'_> {
     }
 
     pub(super) fn relation_by_path(&self, path: &[String]) -> Result<NamedRelation> {
-        let (schema, name) = split_path(path, &self.path.database)?;
+        let (schema, name) = self.split_path(path)?;
         let candidates = match self.meant_in_view(schema, name) {
             Some(meant) => vec![meant],
             None => self.path.candidates(schema, name, self.catalog)?,
@@ -37,6 +38,19 @@ impl Context<'_> {
             }
         }
         Err(no_relation(&path.join(".")))
+    }
+
+    /// As [`split_path`]. A view is of the database that it is in, whatever that was called when its text was made.
+    pub(super) fn split_path<'p>(&self, path: &'p [String]) -> Result<(Option<&'p str>, &'p str)> {
+        match path {
+            [_, schema, name] if !self.views.borrow().is_empty() => Ok((Some(schema), name)),
+            path => split_path(path, &self.path.database),
+        }
+    }
+
+    /// Whether this is what the session's database is called, or may have been where the text of a view says it.
+    pub(super) fn is_own_database(&self, name: &str) -> bool {
+        is_same_name(name, &self.path.database) || !self.views.borrow().is_empty()
     }
 
     /// What a name without a schema stands for in the text of the view that is being bound.
@@ -116,7 +130,7 @@ impl Context<'_> {
 
     /// The name of a relation to be made. 3F000 or 42501 where there is no place for it.
     pub fn new_name(&self, path: &[String], temporary: bool) -> Result<RelationName> {
-        let (schema, name) = split_path(path, &self.path.database)?;
+        let (schema, name) = self.split_path(path)?;
         let schema = match schema {
             None if temporary => self.own_schema()?,
             None => self.path.listed.first().copied().ok_or_else(|| {
@@ -160,7 +174,7 @@ impl Context<'_> {
 
     /// A relation that is to be dropped or changed; what is not there is in no schema, or in the one that was named. 3F000.
     pub fn old_name(&self, path: &[String]) -> Result<RelationName> {
-        let (schema, name) = split_path(path, &self.path.database)?;
+        let (schema, name) = self.split_path(path)?;
         if let Some(found) = self.path.find(schema, name, self.catalog)? {
             return Ok(found);
         }
@@ -196,7 +210,7 @@ impl Context<'_> {
 
     /// The name that a table's own sequence is given, which lies in the table's schema. 55000 for any other.
     pub(super) fn sibling_name(&self, path: &[String], schema: SchemaId) -> Result<String> {
-        let (named, name) = split_path(path, &self.path.database)?;
+        let (named, name) = self.split_path(path)?;
         match named {
             Some(named) if self.path.schema(named, self.catalog)? != Some(schema) => Err(Error::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -226,7 +240,7 @@ impl Context<'_> {
             return Ok(None);
         }
         let path = name_of_text(text)?;
-        let split = split_path(&path, &self.path.database);
+        let split = self.split_path(&path);
         let (schema, name) = located(self, sqlparser::ast::Spanned::span(value), split)?;
         let number = match self.relation_by_path(&path) {
             Ok(NamedRelation::Table(table)) => table.oid,
@@ -272,7 +286,7 @@ impl Context<'_> {
 
     fn sequence_number(&self, text: &str) -> Result<Option<u32>> {
         let path = name_of_text(text)?;
-        let (schema, name) = split_path(&path, &self.path.database)?;
+        let (schema, name) = self.split_path(&path)?;
         let found = self.path.find(schema, name, self.catalog)?;
         let sequence = found.and_then(|found| self.catalog.sequences.get(&found));
         Ok(sequence.map(|sequence| sequence.id))
@@ -285,12 +299,12 @@ fn no_place_in(schema: &str, name: &str) -> Error {
         .with_detail("System catalog modifications are currently disallowed.")
 }
 
-/// The column that a name of up to three parts stands for; `schema` is what the first of three is.
+/// The column that a name of up to four parts stands for; `schema` is what the last but two is.
 pub(super) fn column_of(scope: &Scope, names: &[ast::Ident], schema: Option<SchemaId>) -> Result<Found> {
     match names {
         [name] => scope.find(None, &fold(name)),
         [table, name] => scope.find(Some(&fold(table)), &fold(name)),
-        [_, table, name] => match schema {
+        [_, table, name] | [_, _, table, name] => match schema {
             Some(schema) => scope.find_in_schema(schema, &fold(table), &fold(name)),
             None => Err(missing_relation(&fold(table))),
         },

@@ -195,6 +195,21 @@ pub(crate) fn renamed_query(
     None
 }
 
+/// The text of a view's query without the database that names in it begin with: it may come to be called otherwise.
+pub(super) fn without_database(query: &ViewQuery, catalog: &Catalog) -> String {
+    let Ok((names, _)) = meanings(catalog, query) else {
+        return query.text.clone();
+    };
+    let first_of = |named: &Named| match named {
+        Named::Relation { parts, .. } if parts.len() == 3 => Some((parts[0].0, parts[1].0)),
+        Named::Column { parts, .. } if parts.len() == 4 => Some((parts[0].0, parts[1].0)),
+        _ => None,
+    };
+    let edits = names.0.values().filter_map(first_of);
+    let edits: Vec<Edit> = edits.map(|place| (place, String::new())).collect();
+    edited(&query.text, 0, &edits)
+}
+
 /// The text of a CHECK of a table after a column has another name, or the table.
 pub(crate) fn renamed_check(
     text: &str,

@@ -8,7 +8,8 @@ use crate::catalog::{Column, Deferral, Index, IndexOptions, RelationName, Remark
 use crate::parser::syntax::fold;
 use crate::parser::utility::{CommentSyntax, Commented};
 use crate::statement::{AlterAction, RelationKind, SchemaChange, Statement, Utility};
-use rubato_base::{Error, Result, SqlState, TableId};
+use rubato_base::{Error, Result, SqlState, TableId, Value};
+use rubato_formula::Expr;
 use sqlparser::ast::{self, Spanned};
 use std::sync::Arc;
 
@@ -252,7 +253,7 @@ impl Context<'_> {
         let comment = syntax.comment;
         let (table, object) = match syntax.object {
             Commented::Domain(path, kind) => {
-                let (schema, name) = super::split_path(&path, &self.path.database)?;
+                let (schema, name) = self.split_path(&path)?;
                 let found = self.path.find_type(schema, name, self.catalog)?;
                 let Some(relation) = found else {
                     return match kind == "type" && super::types::type_by_name(name).is_some() {
@@ -471,6 +472,8 @@ impl Context<'_> {
             }
             ast::AlterColumnOperation::SetDefault { value } => {
                 let (default, text) = self.column_default(value, &definition.name, definition.column_type)?;
+                let of_domain = definition.domain.is_some().then_some(Expr::Literal(Value::Null));
+                let default = default.or(of_domain);
                 definition.default.clone_from(&default);
                 definition.default_text = default.is_some().then(|| text.clone());
                 AlterAction::SetDefault {

@@ -6,7 +6,7 @@ use super::records::{is_populating, is_record_function};
 use super::scope::{Hidden, ScopeColumn};
 use super::select::Item;
 use super::typed::Typed;
-use super::{Context, located, object_name, split_path};
+use super::{Context, located, object_name};
 use crate::parser::syntax::fold;
 use crate::plan::{Relation, RowsCall, RowsFrom};
 use crate::system_tables;
@@ -126,7 +126,7 @@ impl Context<'_> {
         factor: &ast::TableFactor,
     ) -> Result<bool> {
         let path = object_name(name)?;
-        let split = split_path(&path, &self.path.database);
+        let split = self.split_path(&path);
         let (schema, own) = located(self, sqlparser::ast::Spanned::span(name), split)?;
         let found = self.path.find(schema, own, self.catalog)?;
         let Some(sequence) = found.and_then(|found| self.catalog.sequences.get(&found)) else {

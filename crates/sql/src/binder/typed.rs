@@ -117,6 +117,10 @@ impl Context<'_> {
 
     /// `typed` converted as the user asked with a cast.
     pub fn cast(&self, typed: Typed, to: ColumnType) -> Result<Typed> {
+        if typed.data_type == DataType::Void && to.data_type.is_text() {
+            let nothing = Expr::Literal(Value::text(""));
+            return Ok(Typed::of(Expr::Coalesce(vec![typed.expr, nothing]), to));
+        }
         let typed = if to.data_type.is_text() {
             object_name(typed)?
         } else {

@@ -3,6 +3,7 @@
 //! A view keeps the text of its query, in which `*` was replaced by the columns that it stood for: columns that its tables get later are
 //! none of it. Where a view is read, its query is bound as if it stood there; plans are cached, so that this happens once a text.
 
+use super::renaming::without_database;
 use super::scope::{Hidden, Scope};
 use super::target::Write;
 use super::writing_with::writing_body;
@@ -94,11 +95,12 @@ impl Context<'_> {
         let mut named = query.clone();
         self.within_names(query.with.as_ref(), || self.replace_wildcards(&mut named.body))?;
         let (select, output) = self.query(query, &[])?;
-        let query = ViewQuery {
+        let mut query = ViewQuery {
             text: named.to_string(),
             depends: self.dependencies(&select),
             path: self.path.searched.to_vec(),
         };
+        query.text = without_database(&query, self.catalog);
         Ok((query, select, output))
     }
 

@@ -392,7 +392,7 @@ impl Session {
                 }
                 let stop = self.or_deadlock(stop, partition);
                 if matches!(stop, Stop::Fail(_))
-                    && let Some(next) = self.pause(partition)
+                    && let Some(next) = self.pause(partition, responder)
                 {
                     return next;
                 }

@@ -217,6 +217,13 @@ struct Current {
 }
 
 impl Current {
+    /// Whether it is a query all of whose rows are wanted, and none has gone out.
+    fn is_unseen_query(&self) -> bool {
+        let is_query = matches!(&self.statement, Statement::Planned(plan) if matches!(plan.body, PlanBody::Select(_)));
+        let is_whole = self.max_rows == usize::MAX && self.fetch.is_none() && self.origin != Origin::Replay;
+        is_query && is_whole && !self.streamed
+    }
+
     /// The portal that it came from.
     fn portal(&self) -> Option<&str> {
         match &self.origin {

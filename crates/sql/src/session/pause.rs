@@ -1,11 +1,11 @@
 //! Statements that wait for something other than rows: an advisory lock, the time of `pg_sleep`, a checkpoint.
 //!
 //! A function cannot wait where it is called. It says what it waits for and gives an error; the statement is put back to its
-//! start, and runs again when the session is woken. So only a SELECT without FROM can wait, which has given nothing by then; what
-//! it had locked it gives back while it waits.
+//! start, and runs again when the session is woken. So only a SELECT can wait of which nothing has gone out by then; what it had
+//! locked it gives back while it waits.
 
 use super::finish::{reads_no_row, reset};
-use super::{Next, Session};
+use super::{Current, Next, Session};
 use crate::advisory::AdvisoryLocks;
 use crate::checkpoints::Ticket;
 use crate::client::Responder;
@@ -142,26 +142,31 @@ impl<'a> PauseView<'a> {
 /// What is told where the statement cannot wait.
 fn cannot_wait(what: &str) -> Error {
     Error::unsupported(format!(
-        "waiting for {what} in a statement with tables or within another"
+        "waiting for {what} in a statement that writes, or whose rows are given in parts"
     ))
-    .with_hint("Call the function in a SELECT of its own, without FROM.")
+    .with_hint("Call the function in a SELECT of its own.")
 }
 
 impl Session {
     /// The statement under way has failed because it has to wait: puts it back to its start until then. `None` where it cannot.
-    pub(super) fn pause(&mut self, partition: &mut Partition) -> Option<Next> {
+    pub(super) fn pause(&mut self, partition: &mut Partition, responder: &mut dyn Responder) -> Option<Next> {
         let pause = self.pauses.pause?;
-        let can_wait = self
-            .current
-            .as_ref()
-            .is_some_and(|current| reads_no_row(&current.statement) && current.rows == 0);
-        if !can_wait {
+        let can_wait = |current: &Current| {
+            let has_said_nothing = reads_no_row(&current.statement) && current.rows == 0;
+            has_said_nothing || (pause == Pause::Lock && current.is_unseen_query())
+        };
+        if !self.current.as_ref().is_some_and(can_wait) {
             self.pauses.pause = None;
             partition.advisory.stop_waiting(self.id);
             return None;
         }
         self.give_back_grants(partition);
-        self.current.iter_mut().for_each(reset);
+        if let Some(current) = &mut self.current {
+            if current.rows > 0 {
+                responder.truncate(current.mark);
+            }
+            reset(current);
+        }
         let pause_us = match pause {
             Pause::Until(end_us) => Some(end_us),
             Pause::Lock => self

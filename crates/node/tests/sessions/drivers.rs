@@ -492,10 +492,6 @@ fn a_date_that_is_written_is_read_as_its_session_reads_dates() {
             "D 0.333333333333333",
             "D 0.3333333333333333",
         ),
-        (
-            "D 0.333333333333333",
-            "D 0.3333333333333333",
-        ),
     ] {
         for (session, expected) in [(0, of_first), (1, of_second), (0, of_first)] {
             let said = world.ask(session, sql);

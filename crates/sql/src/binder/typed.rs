@@ -265,5 +265,8 @@ fn show_name(shown: &mut Expr, column: &mut OutputColumn) -> Result<Option<Expr>
 }
 
 fn is_time(data_type: DataType) -> bool {
-    matches!(data_type, DataType::Date | DataType::Time | DataType::Timestamp)
+    matches!(
+        data_type,
+        DataType::Date | DataType::Time | DataType::Timestamp | DataType::TimestampTz
+    )
 }

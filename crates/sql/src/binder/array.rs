@@ -1,8 +1,8 @@
 //! Arrays: `ARRAY[...]`, subscripts and slices; and subscripts of documents, which are written alike.
 
 use super::expression::ExpressionBinder;
-use super::located;
 use super::typed::Typed;
+use super::{located, object_name};
 use crate::parser::subscripts::ASSIGNED_PART;
 use crate::system_tables::ObjectKind;
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
@@ -61,7 +61,7 @@ pub(super) fn joined_parts<'a>(list: &'a [ast::Assignment], target: &str) -> Cow
         let mut assignment = assignment.clone();
         let earlier = joined
             .iter_mut()
-            .find(|earlier| earlier.target == assignment.target && is_part(earlier));
+            .find(|earlier| is_same_target(&earlier.target, &assignment.target) && is_part(earlier));
         let column = part_arguments(&mut assignment.value).and_then(|arguments| arguments.first_mut());
         match (earlier, column) {
             (Some(earlier), Some(column)) => {
@@ -79,6 +79,15 @@ pub(super) fn joined_parts<'a>(list: &'a [ast::Assignment], target: &str) -> Cow
         }
     }
     Cow::Owned(joined)
+}
+
+fn is_same_target(one: &ast::AssignmentTarget, other: &ast::AssignmentTarget) -> bool {
+    match (one, other) {
+        (ast::AssignmentTarget::ColumnName(one), ast::AssignmentTarget::ColumnName(other)) => {
+            object_name(one).ok() == object_name(other).ok()
+        }
+        _ => false,
+    }
 }
 
 fn unnamed(expr: ast::Expr) -> ast::FunctionArg {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 impl Context<'_> {
     pub(super) fn domain_statement(&self, statement: DomainStatement) -> Result<SchemaChange> {
+        self.fixes_literals.set(true);
         match statement {
             DomainStatement::Create(syntax) => self.create_domain(&syntax),
             DomainStatement::Alter(path, action) => self.alter_domain(&path, action),

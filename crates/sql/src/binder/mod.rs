@@ -252,6 +252,8 @@ pub(crate) struct Context<'a> {
     views: RefCell<Vec<ViewQuery>>,
     /// Whether the statement defines a view.
     defines_view: Cell<bool>,
+    /// Whether what is bound is part of a definition, which is as the session reads it that makes it.
+    fixes_literals: Cell<bool>,
     /// How many queries of WITH RECURSIVE there are, and statements that write within WITH.
     working_numbers: Cell<usize>,
     /// How often columns of queries around were referred to.
@@ -300,6 +302,7 @@ impl<'a> Context<'a> {
             outer_types: RefCell::default(),
             views: RefCell::default(),
             defines_view: Cell::default(),
+            fixes_literals: Cell::default(),
             working_numbers: Cell::default(),
             outer_uses: Cell::default(),
             may_write_within: Cell::default(),
@@ -316,7 +319,9 @@ impl<'a> Context<'a> {
     where
         'a: 'b,
     {
-        Context::new(source, self.catalog, self.text.clone(), self.path.clone())
+        let context = Context::new(source, self.catalog, self.text.clone(), self.path.clone());
+        context.fixes_literals.set(self.fixes_literals.get());
+        context
     }
 }
 

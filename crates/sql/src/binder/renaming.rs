@@ -10,6 +10,7 @@ use super::scope::{Found, Scope};
 use super::search_path::ResolvedPath;
 use super::{Context, SearchPath};
 use crate::catalog::{Catalog, RelationName, SchemaId, Table, ViewQuery};
+use crate::client::OutputColumn;
 use crate::parser::lexer::{Lexer, Token, TokenKind};
 use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
 use crate::system_tables::quoted;
@@ -193,6 +194,15 @@ pub(crate) fn renamed_query(
         }
     }
     None
+}
+
+/// Whether a view's text can be read, and has columns of these types.
+pub(super) fn has_columns(query: &ViewQuery, catalog: &Catalog, output: &[OutputColumn]) -> bool {
+    let is_same = |(own, wanted): (&ColumnType, &OutputColumn)| {
+        (own.data_type, own.modifier) == (wanted.data_type, wanted.modifier)
+    };
+    meanings(catalog, query)
+        .is_ok_and(|(_, types)| types.len() == output.len() && types.iter().zip(output).all(is_same))
 }
 
 /// The text of a view's query without the database that names in it begin with: it may come to be called otherwise.

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 impl Context<'_> {
     pub(super) fn schema_statement(self, statement: &ast::Statement) -> Result<Statement> {
+        self.fixes_literals.set(true);
         let change = match statement {
             ast::Statement::CreateTable(create) => self.create_table(create)?,
             ast::Statement::CreateIndex(create) => self.create_index(create)?,

@@ -198,6 +198,7 @@ pub(crate) fn bind_element(
             _ => Err(source.syntax_error(0)),
         };
     }
+    context.fixes_literals.set(true);
     with_stack_for(source.text, || {
         let parsed = parse_statement(source)?;
         match &parsed.statement {

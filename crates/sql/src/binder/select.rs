@@ -369,7 +369,7 @@ impl Context<'_> {
                 query: from.query,
                 parts,
             },
-            false => self.over_windows(from.query, parts, windows),
+            false => self.over_windows(from.query, parts, windows)?,
         };
         match (distinct_on.is_empty(), tail.has_ties()) {
             (true, false) => select = computed_in_order(select),

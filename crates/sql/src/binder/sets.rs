@@ -17,6 +17,13 @@ use sqlparser::ast::{self, Spanned};
 /// Column numbers from here on stand for the values of functions of rows in a select list.
 const SET_BASE: usize = 1 << 25;
 
+/// Whether an expression takes what a function of rows of the select list makes.
+pub(super) fn is_of_sets(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.for_each_column(&mut |column| found |= (SET_BASE..WINDOW_BASE).contains(&column));
+    found
+}
+
 /// What the functions of rows of a select list are called among the relations.
 pub(super) const LIST_ALIAS: &str = "*select list*";
 

@@ -100,14 +100,15 @@ impl Context<'_> {
     }
 
     /// A string literal read as a value of `to`. What depends on the clock, the time zone or the order of a date's parts is read when the
-    /// statement runs, because plans are shared between sessions; it is still checked here.
+    /// statement runs, because plans are shared between sessions; it is still checked here. In definitions it is fixed.
     fn literal_of(&self, text: &str, to: DataType) -> Result<Expr> {
         if to.is_text() {
             return Ok(Expr::Literal(Value::text(text)));
         }
         self.depend_on_labels(to);
         let value = parse_text(to, -1, text, &self.text)?;
-        if is_time(to.element().unwrap_or(to)) {
+        let is_fixed = self.fixes_literals.get() && !names_now(text);
+        if is_time(to.element().unwrap_or(to)) && !is_fixed {
             // One that says all of that is the same for every session.
             let operand = Expr::Literal(Value::text(text));
             return cast_expr(operand, DataType::Text, ColumnType::plain(to), CastContext::Explicit);
@@ -262,6 +263,13 @@ fn show_name(shown: &mut Expr, column: &mut OutputColumn) -> Result<Option<Expr>
     *shown = name_of_number(kind, number.clone())?;
     (column.data_type, column.modifier) = (DataType::Text, -1);
     Ok(Some(number))
+}
+
+fn names_now(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    ["now", "today", "tomorrow", "yesterday"]
+        .iter()
+        .any(|word| lower.contains(word))
 }
 
 fn is_time(data_type: DataType) -> bool {

@@ -3,7 +3,7 @@
 //! A view keeps the text of its query, in which `*` was replaced by the columns that it stood for: columns that its tables get later are
 //! none of it. Where a view is read, its query is bound as if it stood there; plans are cached, so that this happens once a text.
 
-use super::renaming::without_database;
+use super::renaming::{has_columns, without_database};
 use super::scope::{Hidden, Scope};
 use super::target::Write;
 use super::writing_with::writing_body;
@@ -94,12 +94,18 @@ impl Context<'_> {
     pub(super) fn view_query(&self, query: &ast::Query) -> Result<(ViewQuery, BoundSelect, Vec<OutputColumn>)> {
         let mut named = query.clone();
         self.within_names(query.with.as_ref(), || self.replace_wildcards(&mut named.body))?;
+        let mut all_named = named.clone();
+        self.replace_nested(&mut all_named);
         let (select, output) = self.query(query, &[])?;
         let mut query = ViewQuery {
-            text: named.to_string(),
+            text: all_named.to_string(),
             depends: self.dependencies(&select),
             path: self.path.searched.to_vec(),
         };
+        // What stands for several columns of one name within cannot be said by names.
+        if !has_columns(&query, self.catalog, &output) {
+            query.text = named.to_string();
+        }
         query.text = without_database(&query, self.catalog);
         Ok((query, select, output))
     }
@@ -157,6 +163,59 @@ impl Context<'_> {
                 self.replace_wildcards(right)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The same in the queries of WITH and FROM, as far as it goes.
+    fn replace_nested(&self, query: &mut ast::Query) {
+        if let Some(with) = &mut query.with {
+            for place in 0..with.cte_tables.len() {
+                let mut before = with.clone();
+                before.cte_tables.truncate(place);
+                let own = &mut with.cte_tables[place].query;
+                self.replace_within(Some(&before), own);
+            }
+        }
+        let with = query.with.clone();
+        self.replace_nested_of(with.as_ref(), &mut query.body);
+    }
+
+    fn replace_within(&self, with: Option<&ast::With>, query: &mut ast::Query) {
+        let mut replaced = query.clone();
+        let own = query.with.clone();
+        let outcome = self.within_names(with, || {
+            let outcome = self.within_names(own.as_ref(), || self.replace_wildcards(&mut replaced.body));
+            self.replace_nested(&mut replaced);
+            outcome
+        });
+        if outcome.is_ok() {
+            *query = replaced;
+        }
+    }
+
+    fn replace_nested_of(&self, with: Option<&ast::With>, body: &mut ast::SetExpr) {
+        match body {
+            ast::SetExpr::Select(select) => {
+                let joined = select.from.iter_mut().flat_map(|item| {
+                    let joins = item.joins.iter_mut().map(|join| &mut join.relation);
+                    std::iter::once(&mut item.relation).chain(joins)
+                });
+                for factor in joined {
+                    if let ast::TableFactor::Derived {
+                        lateral: false,
+                        subquery,
+                        ..
+                    } = factor
+                    {
+                        self.replace_within(with, subquery);
+                    }
+                }
+            }
+            ast::SetExpr::SetOperation { left, right, .. } => {
+                self.replace_nested_of(with, left);
+                self.replace_nested_of(with, right);
+            }
+            _ => {}
         }
     }
 

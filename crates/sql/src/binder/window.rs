@@ -1,6 +1,7 @@
 //! Calls with OVER, and SELECTs over them: what windows are computed of becomes a query of its own.
 
 use super::expression::{ExpressionBinder, WINDOW_BASE};
+use super::sets::is_of_sets;
 use super::tail::{parts_of_row, sort_parts};
 use super::typed::Typed;
 use super::{Context, located};
@@ -352,17 +353,21 @@ fn no_such_function(name: &str, types: &[DataType]) -> Error {
 
 impl Context<'_> {
     /// A SELECT whose projection reads windows: below it a query gives what they, and it, read.
+    /// Errors: 0A000 for a window of what such a function makes.
     pub(super) fn over_windows(
         &self,
         mut query: Query,
         mut parts: SelectParts,
         calls: Vec<WindowBound>,
-    ) -> BoundSelect {
+    ) -> Result<BoundSelect> {
         // Windows are of the rows as they are in front of what functions of the select list make of each.
         let is_of_list =
             |last: &mut QueryRelation| matches!(&last.relation, Relation::Functions(functions) if functions.is_last);
         let mut sets = query.relations.pop_if(is_of_list);
         let sets_first = sets.as_ref().map_or(WINDOW_BASE, |sets| sets.first);
+        if calls.iter().flat_map(WindowBound::expressions).any(is_of_sets) {
+            return Err(Error::unsupported("a set-returning function within a window function"));
+        }
         let mut inner: Vec<Expr> = Vec::new();
         let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {
             Some(place) => place,
@@ -406,7 +411,7 @@ impl Context<'_> {
             sets.first = width + count;
             query.relations.push(sets);
         }
-        BoundSelect { query, parts }
+        Ok(BoundSelect { query, parts })
     }
 }
 

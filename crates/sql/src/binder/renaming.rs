@@ -42,6 +42,8 @@ pub(crate) enum Renaming<'a> {
         relation: &'a RelationName,
         names: &'a [String],
     },
+    /// A relation has a column less: aliases name the others.
+    DropColumn { relation: &'a RelationName, column: usize },
 }
 
 impl Renaming<'_> {
@@ -143,7 +145,7 @@ impl Names {
     /// Whether every name means what it meant before.
     fn mean_the_same(&self, before: &Names, renaming: &Renaming<'_>) -> bool {
         // Columns behind a new one have other numbers.
-        let counts = !matches!(renaming, Renaming::NewColumns { .. });
+        let counts = !matches!(renaming, Renaming::NewColumns { .. } | Renaming::DropColumn { .. });
         let is_same = |(own, before): (&Named, &Named)| match (own, before) {
             (Named::Relation { key, .. }, Named::Relation { key: former, .. }) => *key == renaming.key(former),
             (
@@ -174,7 +176,7 @@ pub(crate) fn renamed_query(
     renaming: &Renaming<'_>,
 ) -> Option<ViewQuery> {
     let meant = meanings(before, query);
-    if meant.is_err() && matches!(renaming, Renaming::NewColumns { .. }) {
+    if meant.is_err() && matches!(renaming, Renaming::NewColumns { .. } | Renaming::DropColumn { .. }) {
         return Some(query.clone());
     }
     let (names, types) = meant.ok()?;
@@ -193,7 +195,8 @@ pub(crate) fn renamed_query(
             return Some(renamed);
         }
     }
-    None
+    // What reads the column goes with it, or is in the way by itself.
+    matches!(renaming, Renaming::DropColumn { .. }).then(|| query.clone())
 }
 
 /// Whether a view's text can be read, and has columns of these types.
@@ -345,6 +348,11 @@ fn edits(
                 Some(with_columns(names, relation, place, |_| Vec::clone(&listed)))
             }
         },
+        Renaming::DropColumn { relation, column } => {
+            let columns = columns_of(before, relation);
+            let place = columns.iter().position(|(number, _)| number == column)?;
+            (way == Way::Names).then(|| without_column(&query.text, names, relation, place))
+        }
         Renaming::NewColumns { relation, names: added } => match way {
             // Which columns NATURAL joins by no name in the text says.
             Way::Names => {
@@ -528,6 +536,34 @@ fn with_columns(
             }
             _ => {}
         }
+    }
+    edits
+}
+
+/// Lists of columns' names behind the relations without the one at a place.
+fn without_column(text: &str, names: &Names, relation: &RelationName, place: usize) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    for named in names.0.values() {
+        let Named::Relation {
+            key,
+            alias: Some((name, named)),
+            ..
+        } = named
+        else {
+            continue;
+        };
+        let Some(own) = named.get(place).filter(|_| key == relation) else {
+            continue;
+        };
+        let behind = named.get(place + 1).map(|next| (own.0, next.0));
+        let before = || Some((named.get(place.checked_sub(1)?)?.1, own.1));
+        let brackets = || Some((name.1, own.1 + text[own.1..].find(')')? + 1));
+        edits.extend(
+            behind
+                .or_else(before)
+                .or_else(brackets)
+                .map(|range| (range, String::new())),
+        );
     }
     edits
 }

@@ -62,10 +62,9 @@ fn fits(inner: &BoundSelect, outer: &BoundSelect, place: usize) -> bool {
         JoinKind::Inner => {
             // A LEFT JOIN has to have something to its left.
             let others = || (outer.query.relations.iter().enumerate()).filter(|(other, _)| *other != place);
-            let is_inner = |relation: &QueryRelation| relation.join == JoinKind::Inner;
-            inner.query.relations.iter().any(is_inner)
-                || others().any(|(_, other)| is_inner(other))
-                || others().next().is_none()
+            inner.query.relations.iter().any(stands_first)
+                || others().all(|(_, other)| other.join == JoinKind::Inner)
+                || others().any(|(_, other)| stands_first(other))
         }
         // Its columns are NULL where there is no row: only those of one relation are so by themselves.
         JoinKind::Left => {
@@ -81,6 +80,12 @@ fn fits(inner: &BoundSelect, outer: &BoundSelect, place: usize) -> bool {
                 && !inner.query.terms.iter().any(Expr::has_subquery)
         }
     }
+}
+
+/// Whether a relation can be the first of a query: its rows depend on no other's.
+fn stands_first(relation: &QueryRelation) -> bool {
+    let depends = matches!(&relation.relation, Relation::Lateral { .. } | Relation::Computed(_));
+    relation.join == JoinKind::Inner && !depends && !relation.relation.is_lateral()
 }
 
 /// Puts the relations of a query in the place of the query.

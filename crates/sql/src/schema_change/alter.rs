@@ -538,6 +538,7 @@ impl Change {
         for sequence in self.owned_sequences(table, Some(place)) {
             self.remove_sequence(&sequence);
         }
+        let before = self.is_read_by_views(table).then(|| self.catalog.clone());
         let column = self.column_mut(table, place)?;
         column.name = format!("........pg.dropped.{}........", place + 1);
         column.dropped = true;
@@ -547,7 +548,10 @@ impl Change {
         column.identity_always = None;
         column.generated = None;
         column.domain = None;
-        Ok(())
+        let (relation, column) = (&*table, place);
+        before.map_or(Ok(()), |before| {
+            self.rename_in_views(&before, &Renaming::DropColumn { relation, column })
+        })
     }
 
     /// Columns that are generated of one that goes: they go with CASCADE, and refuse it without.

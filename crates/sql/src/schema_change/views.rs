@@ -168,7 +168,9 @@ impl Change {
             Renaming::Relation { from, .. } => dependents(before, from, None),
             Renaming::Column { relation, .. } => dependents(before, relation, None),
             Renaming::Schema { schema, .. } => readers_of_schema(before, *schema),
-            Renaming::NewColumns { relation, .. } => dependents(before, relation, None),
+            Renaming::NewColumns { relation, .. } | Renaming::DropColumn { relation, .. } => {
+                dependents(before, relation, None)
+            }
         };
         let after = self.catalog.clone();
         for view in views {
@@ -186,6 +188,7 @@ impl Change {
                     Renaming::Column { .. } => "rename a column",
                     Renaming::Schema { .. } => "rename a schema with a relation",
                     Renaming::NewColumns { .. } => "add such columns to a relation",
+                    Renaming::DropColumn { .. } => "drop a column of a relation",
                 };
                 return Err(Error::new(
                     SqlState::FEATURE_NOT_SUPPORTED,

@@ -84,6 +84,16 @@ fn format_type(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> 
         _ => -1,
     };
     let data_type = u32::try_from(number).ok().filter(|number| *number != 0);
+    // `character` would be read as `character(1)`: a column without a length is told by a name that has none.
+    let is_of_column = matches!(arguments.get(1), Some(Value::Int4(_)));
+    let unbounded = data_type
+        .and_then(DataType::from_oid)
+        .filter(|_| is_of_column && modifier < 0);
+    match unbounded {
+        Some(DataType::Char) => return Ok(Value::text("bpchar")),
+        Some(other) if other.element() == Some(DataType::Char) => return Ok(Value::text("bpchar[]")),
+        _ => {}
+    }
     match data_type.and_then(DataType::from_oid) {
         Some(data_type) => Ok(Value::text(&ColumnType { data_type, modifier }.to_string())),
         None if number == 0 => Ok(Value::text("-")),

@@ -2,14 +2,14 @@
 
 use super::ExecutionContext;
 use super::keys::assigned_value;
-use crate::catalog::{ForeignKey, ReferentialAction, Table};
+use crate::catalog::{Column, ForeignKey, ReferentialAction, Table};
 use rubato_base::{DataType, Result, Row, Value};
 
 /// The referring columns' new values, in the order of the foreign key; `new` is what the referred row is now, if it is not gone.
 ///
 /// Errors: those of an assignment (22001, 22003) where a column's type does not take what it is to follow.
 pub(super) fn following_values(
-    child: &Table,
+    (parent, child): (&Table, &Table),
     foreign_key: &ForeignKey,
     action: ReferentialAction,
     new: Option<&Row>,
@@ -18,9 +18,11 @@ pub(super) fn following_values(
     let pairs = foreign_key.columns.iter().zip(&foreign_key.referenced_columns);
     pairs
         .map(|(&column, &referenced)| {
-            let value = match (action, new, &child.columns[column].default) {
+            let own = &child.columns[column];
+            let value = match (action, new, &own.default) {
                 (ReferentialAction::Cascade, Some(new), _) => {
-                    assigned_value(child.columns[column].column_type, new.get(referenced))?
+                    let value = unpadded_for(own, &parent.columns[referenced], new.get(referenced));
+                    assigned_value(own.column_type, value)?
                 }
                 (ReferentialAction::SetDefault, _, Some(default)) => default.evaluate(&(), context.evaluation)?,
                 _ => Value::Null,
@@ -39,6 +41,30 @@ pub(super) fn is_other_than_followed(
 ) -> bool {
     let mut pairs = foreign_key.referenced_columns.iter().zip(following);
     new.is_some_and(|new| pairs.any(|(referenced, (_, value))| new.get(*referenced) != *value))
+}
+
+/// Referred values as columns of the referring table have them: text that refers to a `char(n)` has none of its padding.
+pub(super) fn as_referred_to(
+    parent: &Table,
+    child: &Table,
+    foreign_key: &ForeignKey,
+    values: Vec<Value>,
+) -> Vec<Value> {
+    let pairs = foreign_key.columns.iter().zip(&foreign_key.referenced_columns);
+    let unpadded = |((own, referenced), value): ((&usize, &usize), Value)| {
+        unpadded_for(&child.columns[*own], &parent.columns[*referenced], value)
+    };
+    pairs.zip(values).map(unpadded).collect()
+}
+
+fn unpadded_for(child: &Column, parent: &Column, value: Value) -> Value {
+    let is_padded = |column: &Column| column.column_type.data_type == DataType::Char;
+    match &value {
+        Value::Text(text) if is_padded(parent) && !is_padded(child) && text.ends_with(' ') => {
+            Value::text(text.trim_end_matches(' '))
+        }
+        _ => value,
+    }
 }
 
 /// Whether a row of the referring table can refer to these values: a `char(n)` refers to text by what it is without its padding, so never

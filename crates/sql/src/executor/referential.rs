@@ -6,7 +6,7 @@
 
 use super::constraints::shown_key;
 use super::deferred::{Subject, UniqueTask};
-use super::following::{following_values, is_other_than_followed, may_be_referred_to};
+use super::following::{as_referred_to, following_values, is_other_than_followed, may_be_referred_to};
 use super::keys::push_key_value;
 use super::referring::{Gone, Search, reference_key, referring_value};
 use super::rows::{ChangedRow, change_row, remove_row};
@@ -359,8 +359,10 @@ impl Effects {
                 if !may_be_referred_to(&referred.table, &child, foreign_key, &values) {
                     continue;
                 }
+                let values_before = values;
+                let values = as_referred_to(&referred.table, &child, foreign_key, values_before.clone());
                 let new = referred.new.as_ref().map(|row| referred_values(foreign_key, row));
-                if new.as_ref().is_some_and(|new| new.as_ref() == Some(&values)) {
+                if new.as_ref().is_some_and(|new| new.as_ref() == Some(&values_before)) {
                     continue;
                 }
                 let action = if new.is_none() {
@@ -455,7 +457,8 @@ impl Effects {
         match (action, &gone.new) {
             (ReferentialAction::Cascade, None) => remove_row(child, key, row.as_ref(), self, context),
             (_, new) => {
-                let mut changes = following_values(child, foreign_key, action, new.as_ref(), context)?;
+                let parent = parent_of(foreign_key, context)?;
+                let mut changes = following_values((&parent, child), foreign_key, action, new.as_ref(), context)?;
                 let is_other = is_other_than_followed(foreign_key, new.as_ref(), &changes);
                 change_row(child, key, row.as_ref(), &mut changes, self, context)?;
                 if action == ReferentialAction::SetDefault || is_other {

@@ -548,7 +548,7 @@ impl Change {
         column.identity_always = None;
         column.generated = None;
         column.domain = None;
-        let (relation, column) = (&*table, place);
+        let (relation, column) = (table, place);
         before.map_or(Ok(()), |before| {
             self.rename_in_views(&before, &Renaming::DropColumn { relation, column })
         })

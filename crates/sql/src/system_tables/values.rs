@@ -415,6 +415,11 @@ pub(super) fn settings(environment: &dyn Environment) -> Vec<Vec<Value>> {
             continue;
         };
         let mut row = vec![Value::Null; table.columns.len()];
+        // As a number of the unit that stands beside it, which SHOW puts behind.
+        let setting = match values.get(1) {
+            Some(Value::Text(unit)) => in_unit(&setting, unit).unwrap_or(setting),
+            _ => setting,
+        };
         let more = [
             ("setting", text(&setting)),
             ("reset_val", text(&setting)),
@@ -429,6 +434,30 @@ pub(super) fn settings(environment: &dyn Environment) -> Vec<Vec<Value>> {
         rows.push(row);
     }
     rows
+}
+
+/// What SHOW gives with a unit as a number of another one; `None` where it is none.
+fn in_unit(shown: &str, unit: &str) -> Option<String> {
+    // Bytes, and milliseconds.
+    const SIZES: [(&str, i64); 11] = [
+        ("B", 1),
+        ("kB", 1 << 10),
+        ("8kB", 1 << 13),
+        ("MB", 1 << 20),
+        ("GB", 1 << 30),
+        ("TB", 1 << 40),
+        ("ms", 1),
+        ("s", 1_000),
+        ("min", 60_000),
+        ("h", 3_600_000),
+        ("d", 86_400_000),
+    ];
+    let size_of = |unit: &str| SIZES.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size);
+    let digits = shown
+        .find(|letter: char| !letter.is_ascii_digit())
+        .filter(|digits| *digits > 0)?;
+    let number: i64 = shown[..digits].parse().ok()?;
+    Some((number.checked_mul(size_of(&shown[digits..])?)? / size_of(unit)?).to_string())
 }
 
 fn types(view: &View<'_>) -> Vec<Vec<Value>> {

@@ -5,7 +5,7 @@ use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::scope::Scope;
 use super::typed::Typed;
 use super::{Context, located};
-use crate::plan::{AggregateCall, AggregatePlan, JoinKind, Relation, SetOperation};
+use crate::plan::{AggregateCall, AggregatePlan, Relation, SetOperation};
 use crate::planner::{BoundQuery, BoundSelect, BoundSet, Query, QueryRelation, SelectParts};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
@@ -230,14 +230,7 @@ impl Context<'_> {
         let mut types = own.types.clone();
         types.resize(width, ColumnType::plain(DataType::Unknown));
         parts.projection = (0..width).map(Expr::Column).collect();
-        let relations = united.map(|query| QueryRelation {
-            relation: Relation::Query(Arc::new(query)),
-            alias: "*sets*".to_owned(),
-            first: 0,
-            types,
-            join: JoinKind::Inner,
-            on: Vec::new(),
-        });
+        let relations = united.map(|query| QueryRelation::first(Relation::Query(Arc::new(query)), "*sets*", types));
         let query = Query {
             relations: relations.into_iter().collect(),
             terms: Vec::new(),

@@ -1,15 +1,16 @@
 //! What has effects in a select list is computed of the rows in their order, and of no more of them than are given.
 
-use crate::plan::{JoinKind, Relation, SortKey};
+use crate::plan::SortKey;
 use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
-use rubato_base::{ColumnType, DataType};
 use rubato_formula::{Expr, Volatility};
-use std::sync::Arc;
 
 /// The same rows, whose volatile expressions are computed behind the sort, as in PostgreSQL: `SELECT nextval('s'), id FROM t ORDER BY id`
 /// numbers the rows in their order. Those that the rows are sorted by are computed before.
 pub(super) fn computed_in_order(select: BoundSelect) -> BoundSelect {
     let parts = &select.parts;
+    if parts.order_by.is_empty() || parts.distinct || parts.lock.is_some() {
+        return select;
+    }
     let is_late = |place: usize| {
         let expr = &parts.projection[place];
         let sorts = parts.order_by.iter().any(|key| key.column == place);
@@ -18,7 +19,7 @@ pub(super) fn computed_in_order(select: BoundSelect) -> BoundSelect {
     let late: Vec<bool> = (0..parts.projection.len())
         .map(|place| place < parts.visible && is_late(place))
         .collect();
-    if parts.order_by.is_empty() || parts.distinct || parts.lock.is_some() || !late.contains(&true) {
+    if !late.contains(&true) {
         return select;
     }
     let BoundSelect { query, mut parts } = select;
@@ -31,8 +32,7 @@ pub(super) fn computed_in_order(select: BoundSelect) -> BoundSelect {
             inner.push(expr.clone());
         }
     }
-    let lates = || projection.iter().zip(&late).filter(|(_, late)| **late);
-    for (expr, _) in lates() {
+    for (expr, _) in projection.iter().zip(&late).filter(|(_, late)| **late) {
         expr.for_each_column(&mut |column| {
             if !inner.contains(&Expr::Column(column)) {
                 inner.push(Expr::Column(column));
@@ -50,17 +50,10 @@ pub(super) fn computed_in_order(select: BoundSelect) -> BoundSelect {
     }
     let width = inner.len();
     (parts.visible, parts.projection) = (width, inner);
-    let relation = QueryRelation {
-        relation: Relation::Query(Arc::new(BoundQuery::Select(Box::new(BoundSelect { query, parts })))),
-        alias: "*sorted*".to_owned(),
-        first: 0,
-        types: vec![ColumnType::plain(DataType::Unknown); width],
-        join: JoinKind::Inner,
-        on: Vec::new(),
-    };
+    let sorted = BoundQuery::Select(Box::new(BoundSelect { query, parts }));
     BoundSelect {
         query: Query {
-            relations: vec![relation],
+            relations: vec![QueryRelation::over(sorted, "*sorted*", width)],
             terms: Vec::new(),
         },
         parts: SelectParts::of_columns(outer),

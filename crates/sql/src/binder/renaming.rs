@@ -54,6 +54,11 @@ impl Renaming<'_> {
             _ => key.clone(),
         }
     }
+
+    /// Whether columns behind others have other numbers afterwards, and a text that cannot be read stays as it is.
+    fn moves_columns(&self) -> bool {
+        matches!(self, Renaming::NewColumns { .. } | Renaming::DropColumn { .. })
+    }
 }
 
 /// What the names in a text mean, by the places where they begin.
@@ -144,8 +149,7 @@ impl Context<'_> {
 impl Names {
     /// Whether every name means what it meant before.
     fn mean_the_same(&self, before: &Names, renaming: &Renaming<'_>) -> bool {
-        // Columns behind a new one have other numbers.
-        let counts = !matches!(renaming, Renaming::NewColumns { .. } | Renaming::DropColumn { .. });
+        let counts = !renaming.moves_columns();
         let is_same = |(own, before): (&Named, &Named)| match (own, before) {
             (Named::Relation { key, .. }, Named::Relation { key: former, .. }) => *key == renaming.key(former),
             (
@@ -176,7 +180,7 @@ pub(crate) fn renamed_query(
     renaming: &Renaming<'_>,
 ) -> Option<ViewQuery> {
     let meant = meanings(before, query);
-    if meant.is_err() && matches!(renaming, Renaming::NewColumns { .. } | Renaming::DropColumn { .. }) {
+    if meant.is_err() && renaming.moves_columns() {
         return Some(query.clone());
     }
     let (names, types) = meant.ok()?;

@@ -69,14 +69,8 @@ impl Context<'_> {
         let (rows, columns) = self.values(values)?;
         let mut scope = Scope::default();
         scope.push("*VALUES*", columns.clone(), None);
-        let relation = QueryRelation {
-            relation: Relation::Values(rows),
-            alias: "*VALUES*".to_owned(),
-            first: 0,
-            types: columns.iter().map(|column| column.column_type).collect(),
-            join: crate::plan::JoinKind::Inner,
-            on: Vec::new(),
-        };
+        let types = columns.iter().map(|column| column.column_type).collect();
+        let relation = QueryRelation::first(Relation::Values(rows), "*VALUES*", types);
         let from = From {
             scope,
             query: Query {

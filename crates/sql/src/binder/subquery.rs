@@ -8,7 +8,7 @@ use super::scope::{COMPUTED_BASE, Found, Scope};
 use super::typed::Typed;
 use super::{Context, located};
 use crate::client::OutputColumn;
-use crate::plan::{JoinKind, PlanBody, Relation, Subqueries, Subquery, SubqueryKind};
+use crate::plan::{PlanBody, Relation, Subqueries, Subquery, SubqueryKind};
 use crate::planner::{BoundQuery, BoundSelect, KnownParameters, Query, QueryRelation, SelectParts};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{ANSWER_BASE, CastContext, Comparison, Expr, OUTER_BASE, ROW_KEY, comparison_type};
@@ -673,14 +673,8 @@ fn over(select: BoundSelect, columns: &[OutputColumn], terms: Vec<Expr>, project
         data_type: column.data_type,
         modifier: column.modifier,
     });
-    let relation = QueryRelation {
-        relation: Relation::Query(Arc::new(BoundQuery::Select(Box::new(select)))),
-        alias: "*SELECT*".to_owned(),
-        first: 0,
-        types: types.collect(),
-        join: JoinKind::Inner,
-        on: Vec::new(),
-    };
+    let relation = Relation::Query(Arc::new(BoundQuery::Select(Box::new(select))));
+    let relation = QueryRelation::first(relation, "*SELECT*", types.collect());
     BoundSelect {
         query: Query {
             relations: vec![relation],

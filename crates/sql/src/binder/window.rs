@@ -6,14 +6,13 @@ use super::tail::{parts_of_row, sort_parts};
 use super::typed::Typed;
 use super::{Context, located};
 use crate::parser::syntax::fold;
-use crate::plan::{JoinKind, Relation, SortKey};
+use crate::plan::SortKey;
 use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
 use crate::window::{Frame, FrameBound, FrameUnit, RangeColumns, WindowCall, WindowFunction, WindowPlan};
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::{CastContext, Comparison, Expr, resolve_operator};
 use sqlparser::ast::{self, Spanned};
 use std::cell::RefCell;
-use std::sync::Arc;
 
 /// Calls with OVER while a SELECT is bound, with the windows that its WINDOW clause names.
 #[derive(Default)]
@@ -353,6 +352,7 @@ fn no_such_function(name: &str, types: &[DataType]) -> Error {
 
 impl Context<'_> {
     /// A SELECT whose projection reads windows: below it a query gives what they, and it, read.
+    ///
     /// Errors: 0A000 for a window of what such a function makes.
     pub(super) fn over_windows(
         &self,
@@ -360,14 +360,12 @@ impl Context<'_> {
         mut parts: SelectParts,
         calls: Vec<WindowBound>,
     ) -> Result<BoundSelect> {
-        // Windows are of the rows as they are in front of what functions of the select list make of each.
-        let is_of_list =
-            |last: &mut QueryRelation| matches!(&last.relation, Relation::Functions(functions) if functions.is_last);
-        let mut sets = query.relations.pop_if(is_of_list);
-        let sets_first = sets.as_ref().map_or(WINDOW_BASE, |sets| sets.first);
         if calls.iter().flat_map(WindowBound::expressions).any(is_of_sets) {
             return Err(Error::unsupported("a set-returning function within a window function"));
         }
+        // Windows are of the rows as they are in front of what functions of the select list make of each.
+        let mut sets = query.relations.pop_if(|last| last.is_of_select_list());
+        let sets_first = sets.as_ref().map_or(WINDOW_BASE, |sets| sets.first);
         let mut inner: Vec<Expr> = Vec::new();
         let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {
             Some(place) => place,
@@ -500,16 +498,9 @@ fn numbered(
 fn windowed(select: BoundSelect, calls: Vec<WindowCall>, terms: Vec<Expr>) -> Query {
     let width = select.parts.visible + calls.len();
     let input = BoundQuery::Select(Box::new(select));
-    let relation = QueryRelation {
-        relation: Relation::Query(Arc::new(BoundQuery::Window(Box::new(WindowPlan { input, calls })))),
-        alias: "*windows*".to_owned(),
-        first: 0,
-        types: vec![ColumnType::plain(DataType::Unknown); width],
-        join: JoinKind::Inner,
-        on: Vec::new(),
-    };
+    let windows = BoundQuery::Window(Box::new(WindowPlan { input, calls }));
     Query {
-        relations: vec![relation],
+        relations: vec![QueryRelation::over(windows, "*windows*", width)],
         terms,
     }
 }

@@ -57,8 +57,11 @@ pub(super) fn as_referred_to(
     pairs.zip(values).map(unpadded).collect()
 }
 
+fn is_padded(column: &Column) -> bool {
+    column.column_type.data_type == DataType::Char
+}
+
 fn unpadded_for(child: &Column, parent: &Column, value: Value) -> Value {
-    let is_padded = |column: &Column| column.column_type.data_type == DataType::Char;
     match &value {
         Value::Text(text) if is_padded(parent) && !is_padded(child) && text.ends_with(' ') => {
             Value::text(text.trim_end_matches(' '))
@@ -70,10 +73,9 @@ fn unpadded_for(child: &Column, parent: &Column, value: Value) -> Value {
 /// Whether a row of the referring table can refer to these values: a `char(n)` refers to text by what it is without its padding, so never
 /// to one that ends in a blank.
 pub(super) fn may_be_referred_to(parent: &Table, child: &Table, foreign_key: &ForeignKey, values: &[Value]) -> bool {
-    let is_padded = |table: &Table, column: usize| table.columns[column].column_type.data_type == DataType::Char;
     let pairs = foreign_key.columns.iter().zip(&foreign_key.referenced_columns);
     pairs.zip(values).all(|((own, referenced), value)| {
-        let is_unpadded = is_padded(child, *own) && !is_padded(parent, *referenced);
+        let is_unpadded = is_padded(&child.columns[*own]) && !is_padded(&parent.columns[*referenced]);
         !(is_unpadded && matches!(value, Value::Text(text) if text.ends_with(' ')))
     })
 }

@@ -359,12 +359,11 @@ impl Effects {
                 if !may_be_referred_to(&referred.table, &child, foreign_key, &values) {
                     continue;
                 }
-                let values_before = values;
-                let values = as_referred_to(&referred.table, &child, foreign_key, values_before.clone());
                 let new = referred.new.as_ref().map(|row| referred_values(foreign_key, row));
-                if new.as_ref().is_some_and(|new| new.as_ref() == Some(&values_before)) {
+                if new.as_ref().is_some_and(|new| new.as_ref() == Some(&values)) {
                     continue;
                 }
+                let values = as_referred_to(&referred.table, &child, foreign_key, values);
                 let action = if new.is_none() {
                     foreign_key.on_delete
                 } else {
@@ -423,9 +422,11 @@ impl Effects {
                 let (key, place) = found.get(turn.distance())?;
                 let row = (foreign_key, key, &gone[*place]);
                 match turn {
-                    Turn::Own => Some(self.follow_row(&child, row, task.action, context)),
+                    Turn::Own => Some(self.follow_row((&task.parent, &child), row, task.action, context)),
                     Turn::Prepared(_) => Some(Ok(())),
-                    Turn::Trial(_) => Some(Effects::default().follow_row(&child, row, task.action, context)),
+                    Turn::Trial(_) => {
+                        Some(Effects::default().follow_row((&task.parent, &child), row, task.action, context))
+                    }
                 }
             })?;
             task.found.pop_front();
@@ -435,7 +436,7 @@ impl Effects {
 
     fn follow_row(
         &mut self,
-        child: &Arc<Table>,
+        (parent, child): (&Table, &Arc<Table>),
         (foreign_key, key, gone): (&ForeignKey, &Key, &Gone),
         action: ReferentialAction,
         context: &mut ExecutionContext<'_>,
@@ -457,8 +458,7 @@ impl Effects {
         match (action, &gone.new) {
             (ReferentialAction::Cascade, None) => remove_row(child, key, row.as_ref(), self, context),
             (_, new) => {
-                let parent = parent_of(foreign_key, context)?;
-                let mut changes = following_values((&parent, child), foreign_key, action, new.as_ref(), context)?;
+                let mut changes = following_values((parent, child), foreign_key, action, new.as_ref(), context)?;
                 let is_other = is_other_than_followed(foreign_key, new.as_ref(), &changes);
                 change_row(child, key, row.as_ref(), &mut changes, self, context)?;
                 if action == ReferentialAction::SetDefault || is_other {

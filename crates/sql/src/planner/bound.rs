@@ -9,7 +9,7 @@ use crate::plan::{
     SetPlan, SortKey,
 };
 use crate::window::WindowPlan;
-use rubato_base::{ColumnType, Error, Result, SqlState};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{Expr, Volatility};
 use std::sync::Arc;
 
@@ -82,6 +82,33 @@ pub(crate) struct QueryRelation {
 }
 
 impl QueryRelation {
+    /// The first relation of a query, whose columns are the query's own.
+    pub(crate) fn first(
+        relation: Relation<BoundQuery>,
+        alias: impl Into<String>,
+        types: Vec<ColumnType>,
+    ) -> QueryRelation {
+        QueryRelation {
+            relation,
+            alias: alias.into(),
+            first: 0,
+            types,
+            join: JoinKind::Inner,
+            on: Vec::new(),
+        }
+    }
+
+    /// A query as the first relation of another, which asks for the types of none of its `width` columns.
+    pub(crate) fn over(query: BoundQuery, alias: &str, width: usize) -> QueryRelation {
+        let types = vec![ColumnType::plain(DataType::Unknown); width];
+        QueryRelation::first(Relation::Query(Arc::new(query)), alias, types)
+    }
+
+    /// Whether it is what functions of a select list make for each tuple of the other relations.
+    pub(crate) fn is_of_select_list(&self) -> bool {
+        matches!(&self.relation, Relation::Functions(functions) if functions.is_last)
+    }
+
     /// The table that it is.
     pub(super) fn table(&self) -> Option<&Arc<Table>> {
         match &self.relation {

@@ -39,13 +39,8 @@ fn can_merge(inner: &BoundSelect) -> bool {
         && parts.limit.is_none()
         && parts.offset.is_none()
         && parts.lock.is_none()
-        && !inner.query.relations.iter().any(is_of_select_list);
+        && !inner.query.relations.iter().any(QueryRelation::is_of_select_list);
     is_plain && parts.projection.iter().all(may_be_repeated)
-}
-
-/// Functions of a select list make their rows for each tuple of the relations of their own query.
-fn is_of_select_list(relation: &QueryRelation) -> bool {
-    matches!(&relation.relation, Relation::Functions(functions) if functions.is_last)
 }
 
 /// Whether it does no harm to evaluate an expression more or less often.
@@ -61,10 +56,13 @@ fn fits(inner: &BoundSelect, outer: &BoundSelect, place: usize) -> bool {
     match relation.join {
         JoinKind::Inner => {
             // A LEFT JOIN has to have something to its left.
-            let others = || (outer.query.relations.iter().enumerate()).filter(|(other, _)| *other != place);
+            let others = || {
+                let (before, own_and_behind) = outer.query.relations.split_at(place);
+                before.iter().chain(&own_and_behind[1..])
+            };
             inner.query.relations.iter().any(stands_first)
-                || others().all(|(_, other)| other.join == JoinKind::Inner)
-                || others().any(|(_, other)| stands_first(other))
+                || others().all(|other| other.join == JoinKind::Inner)
+                || others().any(stands_first)
         }
         // Its columns are NULL where there is no row: only those of one relation are so by themselves.
         JoinKind::Left => {

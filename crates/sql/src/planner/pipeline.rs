@@ -67,14 +67,8 @@ pub(crate) fn plan_target(
     terms: Vec<Expr>,
     parameters: ParameterTypes<'_>,
 ) -> (Step, Option<Expr>) {
-    let relation = QueryRelation {
-        relation: Relation::Table(Arc::clone(table)),
-        alias: alias.to_owned(),
-        first: 0,
-        types: table.columns.iter().map(|column| column.column_type).collect(),
-        join: JoinKind::Inner,
-        on: Vec::new(),
-    };
+    let types = table.columns.iter().map(|column| column.column_type).collect();
+    let relation = QueryRelation::first(Relation::Table(Arc::clone(table)), alias, types);
     let terms = flatten(terms.into_iter().map(Expr::fold_constants).collect());
     let query = Query {
         relations: vec![relation],
@@ -135,14 +129,8 @@ pub(crate) fn plan_change(query: Query, projection: Vec<Expr>, parameters: Param
 
 /// Reads columns of a whole table, in key order.
 pub(crate) fn plan_table_scan(table: &Arc<Table>, columns: &[usize]) -> SelectPlan {
-    let relation = QueryRelation {
-        relation: Relation::Table(Arc::clone(table)),
-        alias: table.name.clone(),
-        first: 0,
-        types: table.columns.iter().map(|column| column.column_type).collect(),
-        join: JoinKind::Inner,
-        on: Vec::new(),
-    };
+    let types = table.columns.iter().map(|column| column.column_type).collect();
+    let relation = QueryRelation::first(Relation::Table(Arc::clone(table)), &*table.name, types);
     let parts = SelectParts::of_columns(columns.iter().map(|column| Expr::Column(*column)).collect());
     plan_select(
         Query {

@@ -5,6 +5,7 @@
 
 use super::FunctionEntry;
 use super::argument::{entry, typed};
+use super::time_pattern::in_quotes;
 use rubato_base::{Error, Numeric, Result, SqlState};
 
 /// One place of a pattern.
@@ -55,9 +56,15 @@ impl Pattern {
         let (mut rest, mut has_point, mut has_shift) = (text, false, false);
         while let Some(first) = rest.chars().next() {
             if let Some(quoted) = rest.strip_prefix('"') {
-                let end = quoted.find('"').unwrap_or(quoted.len());
-                pattern.places.extend(quoted[..end].chars().map(Place::Literal));
-                rest = quoted.get(end + 1..).unwrap_or_default();
+                let (parts, behind) = in_quotes(quoted);
+                let characters = parts.into_iter().flat_map(str::chars);
+                pattern.places.extend(characters.map(Place::Literal));
+                rest = behind;
+                continue;
+            }
+            if let Some(behind) = rest.strip_prefix("\\\"") {
+                pattern.places.push(Place::Literal('"'));
+                rest = behind;
                 continue;
             }
             let is_word = |word: &&&str| rest.get(..word.len()).is_some_and(|own| own.eq_ignore_ascii_case(word));
@@ -114,47 +121,182 @@ impl Pattern {
     }
 }
 
-/// The digits of a rounded number, before and behind the point.
-fn digits_of(number: &Numeric, pattern: &Pattern) -> Result<(String, String)> {
-    let shifted = match pattern.shift {
-        0 => number.abs(),
-        shift => {
-            let power = Numeric::from(10_i64).power(&Numeric::from(shift as i64))?;
-            number.abs().checked_mul(&power)?
-        }
-    };
-    let text = shifted.round(pattern.behind as i32).to_string();
-    let (before, behind) = text.split_once('.').unwrap_or((&text, ""));
-    let before = before.trim_start_matches('0').to_owned();
-    Ok((before, format!("{behind:0<width$}", width = pattern.behind)))
+/// A rounded number as a pattern shows it.
+#[derive(Debug, Default)]
+struct Digits {
+    /// Before the point, without zeros in front.
+    before: String,
+    /// Behind the point: as many as the pattern has, or fewer where a float has no more.
+    behind: String,
+    is_negative: bool,
+    /// It is no number that could be written out.
+    is_special: bool,
 }
 
-fn to_char(number: &Numeric, text: &str) -> Result<String> {
+impl Digits {
+    /// Of a text in decimals.
+    fn of(text: &str, is_negative: bool) -> Digits {
+        let (before, behind) = text.split_once('.').unwrap_or((text, ""));
+        Digits {
+            before: before.trim_start_matches('0').to_owned(),
+            behind: behind.to_owned(),
+            is_negative,
+            is_special: false,
+        }
+    }
+
+    fn special(is_negative: bool) -> Digits {
+        Digits {
+            is_negative,
+            is_special: true,
+            ..Digits::default()
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        self.before.is_empty() && self.behind.bytes().all(|digit| digit == b'0')
+    }
+}
+
+/// What `to_char` needs of a number, whose type decides how halves are rounded.
+trait Shown {
+    /// The digits, rounded to what the pattern shows.
+    fn digits(&self, pattern: &Pattern) -> Result<Digits>;
+    /// `1.23e+04`, without a sign; none for what is no number.
+    fn scientific(&self, decimals: usize) -> Result<Option<(String, i64)>>;
+    /// Rounded to a whole number; 0 for what is none that fits.
+    fn whole(&self) -> i64;
+    fn is_negative(&self) -> bool;
+}
+
+impl Shown for Numeric {
+    fn digits(&self, pattern: &Pattern) -> Result<Digits> {
+        if !self.is_finite() {
+            return Ok(Digits::special(self.is_negative()));
+        }
+        let shifted = match pattern.shift {
+            0 => self.abs(),
+            shift => {
+                let power = Numeric::from(10_i64).power(&Numeric::from(shift as i64))?;
+                self.abs().checked_mul(&power)?
+            }
+        };
+        let text = shifted.round(pattern.behind as i32).to_string();
+        let mut digits = Digits::of(&text, self.is_negative());
+        digits.is_negative &= !digits.is_zero();
+        digits.behind = format!("{:0<width$}", digits.behind, width = pattern.behind);
+        Ok(digits)
+    }
+
+    fn scientific(&self, decimals: usize) -> Result<Option<(String, i64)>> {
+        if !self.is_finite() {
+            return Ok(None);
+        }
+        let text = self.abs().to_string();
+        let (before, behind) = text.split_once('.').unwrap_or((&text, ""));
+        let digits = format!("{before}{behind}");
+        let first = digits.find(|digit| digit != '0');
+        let mut exponent = first.map_or(0, |first| before.len() as i64 - 1 - first as i64);
+        let scaled = |exponent: i64| {
+            let power = Numeric::from(10_i64).power(&Numeric::from(exponent.abs()))?;
+            let shifted = if exponent < 0 {
+                self.abs().checked_mul(&power)
+            } else {
+                // Exact: the point moves.
+                let inverse = format!("0.{}1", "0".repeat((exponent - 1).max(0) as usize));
+                match exponent {
+                    0 => Ok(self.abs()),
+                    _ => self.abs().checked_mul(&Numeric::parse(&inverse)?),
+                }
+            };
+            Ok::<_, Error>(shifted?.round(decimals as i32))
+        };
+        let mut mantissa = scaled(exponent)?;
+        if mantissa >= Numeric::from(10_i64) {
+            exponent += 1;
+            mantissa = scaled(exponent)?;
+        }
+        Ok(Some((mantissa.to_string(), exponent)))
+    }
+
+    fn whole(&self) -> i64 {
+        self.round(0).to_string().parse().unwrap_or(0)
+    }
+
+    fn is_negative(&self) -> bool {
+        *self < Numeric::from(0_i64)
+    }
+}
+
+/// A float, and how many digits its type keeps for certain: no more are shown.
+struct Float {
+    value: f64,
+    digits_max: usize,
+}
+
+impl Float {
+    fn of_4(value: f32) -> Float {
+        Float {
+            value: f64::from(value),
+            digits_max: f32::DIGITS as usize,
+        }
+    }
+
+    fn of_8(value: f64) -> Float {
+        Float {
+            value,
+            digits_max: f64::DIGITS as usize,
+        }
+    }
+}
+
+impl Shown for Float {
+    fn digits(&self, pattern: &Pattern) -> Result<Digits> {
+        let value = self.value * 10_f64.powi(pattern.shift as i32);
+        if !value.is_finite() {
+            return Ok(Digits::special(self.is_negative()));
+        }
+        // The formatter rounds the binary value, halves to even, as C does.
+        let whole_digits = format!("{:.0}", value.abs()).len();
+        let decimals = pattern.behind.min(self.digits_max.saturating_sub(whole_digits));
+        Ok(Digits::of(&format!("{:.decimals$}", value.abs()), self.is_negative()))
+    }
+
+    fn scientific(&self, decimals: usize) -> Result<Option<(String, i64)>> {
+        let text = format!("{:.decimals$e}", self.value.abs());
+        let parts = text.split_once('e').filter(|_| self.value.is_finite());
+        Ok(parts.map(|(mantissa, exponent)| (mantissa.to_owned(), exponent.parse().unwrap_or(0))))
+    }
+
+    fn whole(&self) -> i64 {
+        self.value.round_ties_even() as i64
+    }
+
+    fn is_negative(&self) -> bool {
+        self.value.is_sign_negative() && !self.value.is_nan()
+    }
+}
+
+fn to_char(number: &impl Shown, text: &str) -> Result<String> {
     let pattern = Pattern::parse(text)?;
     if let Some(capital) = pattern.roman {
-        return Ok(roman(number, capital, pattern.fills));
+        return Ok(roman(number.whole(), capital, pattern.fills));
     }
     if pattern.scientific {
         return scientific(number, &pattern);
     }
-    if !number.is_finite() {
-        return Err(Error::unsupported("to_char of NaN and infinity"));
-    }
-    let (before, behind) = digits_of(number, &pattern)?;
-    let is_zero = before.is_empty() && behind.bytes().all(|digit| digit == b'0');
-    let is_negative = *number < Numeric::from(0_i64) && !is_zero;
-    // The zero before the point needs a place too.
-    let overflows = before.len().max(1) > pattern.before;
-    Ok(written(&pattern, (&before, &behind), is_negative, overflows))
+    Ok(written(&pattern, &number.digits(&pattern)?))
 }
 
 /// The places of a pattern with digits.
-fn written(pattern: &Pattern, (before, behind): (&str, &str), is_negative: bool, overflows: bool) -> String {
+fn written(pattern: &Pattern, digits: &Digits) -> String {
+    let (before, behind, is_negative) = (&digits.before, &digits.behind, digits.is_negative);
+    // The zero before the point needs a place too.
+    let overflows = digits.is_special || before.len().max(1) > pattern.before;
     let leading = if overflows { 0 } else { pattern.before - before.len() };
     let from_zero = pattern.before_zero.unwrap_or(pattern.before);
     // Without a point, or without blanks, a number without digits shows one zero.
-    let is_zero = before.is_empty() && behind.bytes().all(|digit| digit == b'0');
-    let shows_zero = before.is_empty() && (!pattern.has(Place::Point) || (is_zero && !pattern.fills));
+    let shows_zero = before.is_empty() && (!pattern.has(Place::Point) || (digits.is_zero() && !pattern.fills));
     let shown_zero = (shows_zero && pattern.before > 0).then(|| pattern.before - 1);
     let first = leading.min(from_zero).min(shown_zero.unwrap_or(usize::MAX));
     let kept_behind = kept_decimals(pattern, behind);
@@ -215,7 +357,9 @@ fn written(pattern: &Pattern, (before, behind): (&str, &str), is_negative: bool,
             Place::Point if pattern.behind == 0 => {}
             Place::Point => {
                 is_behind = true;
-                put(".", &mut out);
+                if overflows || !behind.is_empty() {
+                    put(".", &mut out);
+                }
             }
             Place::Group if overflows || place_before > first => put(",", &mut out),
             Place::Group if pattern.fills => out.push(' '),
@@ -249,13 +393,13 @@ fn written(pattern: &Pattern, (before, behind): (&str, &str), is_negative: bool,
 /// How many digits behind the point are shown: without FM all, else up to the last 0 of the pattern, or the last digit that is none.
 fn kept_decimals(pattern: &Pattern, behind: &str) -> usize {
     if pattern.fills {
-        return pattern.behind;
+        return behind.len();
     }
     let digits = pattern.places.iter().skip_while(|place| **place != Place::Point);
     let digits = digits.filter(|place| matches!(place, Place::Digit | Place::Zero));
     let zero = digits.enumerate().filter(|(_, place)| **place == Place::Zero).last();
     let wanted = zero.map_or(0, |(place, _)| place + 1);
-    wanted.max(behind.trim_end_matches('0').len())
+    wanted.max(behind.trim_end_matches('0').len()).min(behind.len())
 }
 
 fn ordinal(digits: &str) -> &'static str {
@@ -268,36 +412,13 @@ fn ordinal(digits: &str) -> &'static str {
     }
 }
 
-/// `1.23e+04`
-fn scientific(number: &Numeric, pattern: &Pattern) -> Result<String> {
-    if !number.is_finite() {
-        return Err(Error::unsupported("to_char of NaN and infinity"));
-    }
-    let text = number.abs().to_string();
-    let (before, behind) = text.split_once('.').unwrap_or((&text, ""));
-    let digits = format!("{before}{behind}");
-    let first = digits.find(|digit| digit != '0');
-    let mut exponent = first.map_or(0, |first| before.len() as i64 - 1 - first as i64);
-    let scaled = |exponent: i64| {
-        let power = Numeric::from(10_i64).power(&Numeric::from(exponent.abs()))?;
-        let shifted = if exponent < 0 {
-            number.abs().checked_mul(&power)
-        } else {
-            // Exact: the point moves.
-            let inverse = format!("0.{}1", "0".repeat((exponent - 1).max(0) as usize));
-            match exponent {
-                0 => Ok(number.abs()),
-                _ => number.abs().checked_mul(&Numeric::parse(&inverse)?),
-            }
-        };
-        Ok::<_, Error>(shifted?.round(pattern.behind as i32))
+/// `1.23e+04`, or as many # as that would be.
+fn scientific(number: &impl Shown, pattern: &Pattern) -> Result<String> {
+    let Some((mantissa, exponent)) = number.scientific(pattern.behind)? else {
+        let (before, behind) = ("#".repeat(pattern.before), "#".repeat(pattern.behind + 4));
+        return Ok(format!(" {before}.{behind}"));
     };
-    let mut mantissa = scaled(exponent)?;
-    if mantissa >= Numeric::from(10_i64) {
-        exponent += 1;
-        mantissa = scaled(exponent)?;
-    }
-    let sign = match *number < Numeric::from(0_i64) {
+    let sign = match number.is_negative() {
         true => "-",
         false if pattern.fills => " ",
         false => "",
@@ -325,8 +446,7 @@ const ROMAN: [(i64, &str); 13] = [
 /// The longest number below 4000 has so many letters.
 const ROMAN_WIDTH: usize = 15;
 
-fn roman(number: &Numeric, capital: bool, fills: bool) -> String {
-    let whole = number.round(0).to_string().parse::<i64>().unwrap_or(0);
+fn roman(whole: i64, capital: bool, fills: bool) -> String {
     if !(1..4000).contains(&whole) {
         return "#".repeat(ROMAN_WIDTH);
     }
@@ -350,6 +470,6 @@ pub(super) static NUMBER_PATTERN: &[FunctionEntry] = &[
     entry!("to_char" (Int4, Text) -> Text, typed!(|a: i32, pattern: &str| to_char(&Numeric::from(i64::from(a)), pattern))),
     entry!("to_char" (Int8, Text) -> Text, typed!(|a: i64, pattern: &str| to_char(&Numeric::from(a), pattern))),
     entry!("to_char" (Numeric, Text) -> Text, typed!(|a: &Numeric, pattern: &str| to_char(a, pattern))),
-    entry!("to_char" (Float4, Text) -> Text, typed!(|a: f32, pattern: &str| to_char(&Numeric::parse(&a.to_string())?, pattern))),
-    entry!("to_char" (Float8, Text) -> Text, typed!(|a: f64, pattern: &str| to_char(&Numeric::parse(&a.to_string())?, pattern))),
+    entry!("to_char" (Float4, Text) -> Text, typed!(|a: f32, pattern: &str| to_char(&Float::of_4(a), pattern))),
+    entry!("to_char" (Float8, Text) -> Text, typed!(|a: f64, pattern: &str| to_char(&Float::of_8(a), pattern))),
 ];

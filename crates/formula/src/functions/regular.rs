@@ -7,7 +7,7 @@ use super::FunctionEntry;
 use super::argument::{entry, typed};
 use super::like::similar_parts;
 use ecow::EcoString;
-use regex::{Regex, RegexBuilder, Replacer};
+use regex::{Captures, Regex, RegexBuilder};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -138,17 +138,26 @@ fn matches(text: &str, pattern: &str, ignore_case: bool) -> Result<bool> {
     Ok(compiled(pattern, ignore_case, "")?.is_match(text))
 }
 
-/// PostgreSQL's replacement text: `\1` to `\9` and `\&` stand for what was matched, `\\` for a backslash.
-struct Replacement<'a>(&'a str);
-
-impl Replacer for Replacement<'_> {
-    fn replace_append(&mut self, captures: &regex::Captures<'_>, result: &mut String) {
-        append_replacement(self.0, captures, result);
-    }
+/// The matches from a byte of the text on, one of nothing right behind another one too. Behind one of nothing the search goes on a
+/// character later.
+pub(super) fn matches_from<'a>(regex: &'a Regex, text: &'a str, start: usize) -> impl Iterator<Item = Captures<'a>> {
+    let mut next = Some(start);
+    std::iter::from_fn(move || {
+        let captures = regex.captures_at(text, next.filter(|next| *next <= text.len())?)?;
+        let found = captures.get(0)?;
+        next = match found.is_empty() {
+            true => text[found.end()..]
+                .chars()
+                .next()
+                .map(|letter| found.end() + letter.len_utf8()),
+            false => Some(found.end()),
+        };
+        Some(captures)
+    })
 }
 
-/// Appends a replacement text for a match.
-pub(super) fn append_replacement(replacement: &str, captures: &regex::Captures<'_>, result: &mut String) {
+/// Appends a replacement text for a match, in which `\1` to `\9` and `\&` stand for what was matched, `\\` for a backslash.
+fn append_replacement(replacement: &str, captures: &Captures<'_>, result: &mut String) {
     let mut letters = replacement.chars();
     while let Some(letter) = letters.next() {
         if letter != '\\' {
@@ -170,10 +179,28 @@ pub(super) fn append_replacement(replacement: &str, captures: &regex::Captures<'
     }
 }
 
+/// A text in which the match with this number is replaced, counted from 1 and from a byte of the text on; all of them for 0.
+pub(super) fn replaced(text: &str, regex: &Regex, replacement: &str, (start, nth): (usize, usize)) -> EcoString {
+    let (mut result, mut from) = (String::new(), 0);
+    for (index, captures) in matches_from(regex, text, start).enumerate() {
+        let is_wanted = nth == 0 || index + 1 == nth;
+        if let (true, Some(found)) = (is_wanted, captures.get(0)) {
+            result.push_str(&text[from..found.start()]);
+            append_replacement(replacement, &captures, &mut result);
+            from = found.end();
+        }
+        if is_wanted && nth != 0 {
+            break;
+        }
+    }
+    result.push_str(&text[from..]);
+    result.into()
+}
+
 fn replace(text: &str, pattern: &str, replacement: &str, flags: &str) -> Result<EcoString> {
     let regex = compiled(pattern, false, flags)?;
-    let limit = usize::from(!flags.contains('g'));
-    Ok(EcoString::from(regex.replacen(text, limit, Replacement(replacement))))
+    let nth = usize::from(!flags.contains('g'));
+    Ok(replaced(text, &regex, replacement, (0, nth)))
 }
 
 /// The first group of the first match, or the whole match where there is no group.
@@ -218,13 +245,13 @@ fn first_match(text: &str, pattern: &str, flags: &str) -> Result<Option<Array>> 
 pub(crate) fn all_matches(text: &str, pattern: &str, flags: &str) -> Result<Vec<Value>> {
     let regex = compiled(pattern, false, flags)?;
     let count = if flags.contains('g') { usize::MAX } else { 1 };
-    let found = regex.captures_iter(text).take(count);
+    let found = matches_from(&regex, text, 0).take(count);
     Ok(found
         .map(|captures| Value::Array(Arc::new(groups(&captures))))
         .collect())
 }
 
-fn groups(captures: &regex::Captures<'_>) -> Array {
+fn groups(captures: &Captures<'_>) -> Array {
     let of = |group: Option<regex::Match<'_>>| group.map_or(Value::Null, |group| Value::text(group.as_str()));
     let skipped = usize::from(captures.len() > 1);
     Array::new(DataType::Text, captures.iter().skip(skipped).map(of).collect())

@@ -1,9 +1,9 @@
 //! Regular expressions searched from a place on, up to the match of a number, and for a group of it.
 
 use super::argument::{Output, argument, entry, value_at};
-use super::regular::{append_replacement, compiled};
+use super::regular::{compiled, matches_from, replaced};
 use super::{FunctionEntry, Implementation};
-use regex::{Captures, Regex};
+use regex::Regex;
 use rubato_base::{Error, Result, SqlState, Value};
 
 fn invalid(parameter: &str, value: i32) -> Error {
@@ -18,23 +18,6 @@ fn number(arguments: &[Value], index: usize, (name, least): (&str, i32), default
         Value::Int4(value) => Ok(*value),
         _ => Ok(default),
     }
-}
-
-/// The matches from a byte of the text on. Behind an empty one the search goes on a character later.
-fn matches_from<'a>(regex: &'a Regex, text: &'a str, start: usize) -> impl Iterator<Item = Captures<'a>> {
-    let mut next = Some(start);
-    std::iter::from_fn(move || {
-        let captures = regex.captures_at(text, next.filter(|next| *next <= text.len())?)?;
-        let found = captures.get(0)?;
-        next = match found.is_empty() {
-            true => text[found.end()..]
-                .chars()
-                .next()
-                .map(|letter| found.end() + letter.len_utf8()),
-            false => Some(found.end()),
-        };
-        Some(captures)
-    })
 }
 
 /// Where the character with this number begins, counted from 1; behind the end for one that is not there.
@@ -112,20 +95,8 @@ fn replace(arguments: &[Value]) -> Result<Value> {
     let nth = number(arguments, 4, ("n", 0), 1)?;
     let flags: String = value_at(arguments, 5).as_str().unwrap_or("").replace('g', "");
     let regex = compiled(argument(arguments, 1)?, false, &flags)?;
-    let (mut result, mut from) = (String::new(), 0);
-    for (index, captures) in matches_from(&regex, text, byte_of(text, start)).enumerate() {
-        let is_wanted = nth == 0 || index + 1 == nth.unsigned_abs() as usize;
-        if let (true, Some(found)) = (is_wanted, captures.get(0)) {
-            result.push_str(&text[from..found.start()]);
-            append_replacement(replacement, &captures, &mut result);
-            from = found.end();
-        }
-        if is_wanted && nth != 0 {
-            break;
-        }
-    }
-    result.push_str(&text[from..]);
-    result.output()
+    let places = (byte_of(text, start), nth.unsigned_abs() as usize);
+    replaced(text, &regex, replacement, places).output()
 }
 
 pub(super) static REGULAR_PLACES: &[FunctionEntry] = &[

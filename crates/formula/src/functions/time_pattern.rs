@@ -65,11 +65,15 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece<'_>> {
     let mut rest = pattern;
     let mut fill = true;
     while let Some(first) = rest.chars().next() {
-        if first == '"' {
-            let inside = &rest[1..];
-            let end = inside.find('"').unwrap_or(inside.len());
-            result.push(Piece::Quoted(&inside[..end]));
-            rest = inside.get(end + 1..).unwrap_or("");
+        if let Some(inside) = rest.strip_prefix('"') {
+            let (parts, behind) = in_quotes(inside);
+            result.extend(parts.into_iter().map(Piece::Quoted));
+            rest = behind;
+            continue;
+        }
+        if rest.starts_with("\\\"") {
+            result.push(Piece::Literal(&rest[1..2]));
+            rest = &rest[2..];
             continue;
         }
         let Some(word) = keyword_at(rest) else {
@@ -91,6 +95,25 @@ pub(super) fn pieces(pattern: &str) -> Vec<Piece<'_>> {
         }
     }
     result
+}
+
+/// What stands in quotes, of which the first one has been read, and what follows the other one. A backslash is for the character behind
+/// it, and stands between two parts.
+pub(super) fn in_quotes(inside: &str) -> (Vec<&str>, &str) {
+    let (mut parts, mut from) = (Vec::new(), 0);
+    let mut characters = inside.char_indices();
+    while let Some((at, character)) = characters.next() {
+        if character == '"' {
+            parts.push(&inside[from..at]);
+            return (parts, &inside[at + 1..]);
+        }
+        if character == '\\' && characters.next().is_some() {
+            parts.push(&inside[from..at]);
+            from = at + 1;
+        }
+    }
+    parts.push(&inside[from..]);
+    (parts, "")
 }
 
 /// The keyword that the pattern begins with: as it is spelled, else in capitals.

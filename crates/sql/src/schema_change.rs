@@ -7,11 +7,13 @@ mod alter;
 mod alter_constraints;
 mod anew;
 mod apply;
+mod blocks;
 mod column_type;
 mod constraints;
 mod domains;
 mod enums;
 mod extensions;
+mod in_place;
 mod materialised;
 mod merge;
 mod schemas;
@@ -22,6 +24,7 @@ mod views;
 
 pub(crate) use anew::keys_to_verify;
 pub(crate) use apply::FIRST_ID;
+pub(crate) use in_place::changed_in_place;
 pub use merge::{changed_tables, merge};
 pub(crate) use schemas::without_temporary;
 pub(crate) use sequences::{number_sequences, sequence_read, sequences_read};
@@ -30,7 +33,7 @@ use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, RelationName};
 use crate::executor::MoveWork;
 use crate::plan::Plan;
-use crate::statement::SchemaChange;
+use crate::statement::{SchemaChange, Utility};
 use rubato_base::{Error, Result, TableId};
 use std::sync::Arc;
 
@@ -176,6 +179,8 @@ pub struct Applied {
     pub notices: Vec<Error>,
     /// The command tag.
     pub tag: &'static str,
+    /// The definitions of a block that were carried out.
+    pub carried: Vec<Arc<Utility>>,
 }
 
 /// Carries a change out on a catalog. Ids are taken from [`Catalog::next_id`], which never goes back. Every table whose definition

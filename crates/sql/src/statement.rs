@@ -1,9 +1,13 @@
 //! Statements that are not planned: transaction control, settings, schema changes and the like, as the binder hands them over.
 
+mod blocks;
+mod cursors;
 mod extensions;
 mod relations;
 mod upkeep;
 
+pub use blocks::{Block, BlockSettings, Condition, Definition, Definitions, Handler, Step};
+pub use cursors::{CursorOptions, Movement};
 pub use extensions::ExtensionChange;
 pub use relations::{DomainChange, EnumChange, MovedTo, RelationKind, SchemaElement};
 pub use upkeep::{Discarded, Where};
@@ -196,32 +200,6 @@ pub struct CreateTableAs {
     pub tag: &'static str,
 }
 
-/// What DECLARE says of a cursor beside its query.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CursorOptions {
-    /// BINARY.
-    pub binary: bool,
-    /// INSENSITIVE: so is every cursor, but with it no row can be locked.
-    pub insensitive: bool,
-    /// WITH HOLD: the cursor outlasts its transaction.
-    pub hold: bool,
-    /// SCROLL or NO SCROLL.
-    pub scrolls: Option<bool>,
-}
-
-/// Which rows FETCH wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Movement {
-    /// The next ones, so many (`u64::MAX` for all); none asks for the row that the cursor is on.
-    Forward(u64),
-    /// The ones before, so many (`u64::MAX` for all); never none.
-    Backward(u64),
-    /// The row of this number, counted from the end if it is negative.
-    Absolute(i64),
-    /// The row so many behind the one that the cursor is on; never none.
-    Relative(i64),
-}
-
 /// COPY.
 #[derive(Debug)]
 pub struct CopyStatement {
@@ -321,6 +299,8 @@ pub enum SchemaChange {
         /// Whether it is filled.
         with_data: bool,
     },
+    /// DO.
+    Do(Definitions),
     /// An extension.
     Extension(ExtensionChange),
     /// DROP ... IF EXISTS of what nobody can make.

@@ -4,6 +4,7 @@ mod aggregate;
 mod alter_table;
 mod arbiter;
 mod array;
+mod blocks;
 mod column_type;
 mod comparison;
 mod create;
@@ -85,6 +86,7 @@ use writing_with::writing_body;
 #[cfg(test)]
 pub(crate) mod tests_support;
 
+pub(crate) use blocks::bind_definition;
 pub(crate) use renaming::{Renaming, renamed_check, renamed_query};
 pub(crate) use schemas::bind_element;
 pub(crate) use scope::{Hidden, ScopeColumn};

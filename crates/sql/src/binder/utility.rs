@@ -10,7 +10,7 @@ use crate::parser::Literal;
 use crate::parser::syntax::{Source, parse_expression, parse_expressions, parse_statement, parse_type, with_stack_for};
 use crate::parser::utility::{CopySyntax, SchemaSyntax, Syntax};
 use crate::plan::{PlanBody, SelectPlan};
-use crate::statement::{CopyStatement, CursorOptions, Statement, Utility};
+use crate::statement::{BlockSettings, CopyStatement, CursorOptions, Definitions, SchemaChange, Statement, Utility};
 use rubato_base::text_format::TextContext;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
@@ -123,6 +123,13 @@ pub(super) fn bind_utility(
             let context = context(source, catalog, settings);
             Utility::Schema(context.enum_statement(statement)?)
         }
+        Syntax::Do(block) => Utility::Schema(SchemaChange::Do(Definitions {
+            block,
+            settings: BlockSettings {
+                text: settings.text_context(),
+                path: settings.search_path(),
+            },
+        })),
         Syntax::Schema(syntax) => {
             let context = context(source, catalog, settings);
             match syntax {

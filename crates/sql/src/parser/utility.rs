@@ -2,6 +2,7 @@
 
 mod absent;
 mod alter_table;
+mod blocks;
 mod comments;
 mod constraints;
 mod copy;
@@ -17,7 +18,7 @@ mod sequence;
 use super::cursor::Cursor;
 use super::lexer::{Lexer, TokenKind};
 use super::syntax::Source;
-use crate::statement::{CursorOptions, Discarded, TransactionModes, Utility};
+use crate::statement::{Block, CursorOptions, Discarded, TransactionModes, Utility};
 use constraints::set_constraints;
 use copy::copy;
 use cursors::{close, declare, fetch};
@@ -80,6 +81,8 @@ pub(crate) enum Syntax {
     Domain(DomainStatement),
     /// CREATE TYPE ... AS ENUM and ALTER TYPE.
     Enum(EnumStatement),
+    /// DO.
+    Do(Block),
 }
 
 /// Parses `source` if its first word belongs to the small grammar.
@@ -186,7 +189,7 @@ const STATEMENTS: [(&str, ParseUtility); 33] = [
     ("move", |cursor| fetch(cursor, true)),
     ("close", close),
     ("refresh", schemas::refresh),
-    ("do", |cursor| refuse(cursor, "DO")),
+    ("do", blocks::run_block),
 ];
 
 fn done(cursor: &Cursor<'_>, utility: Utility) -> Result<Syntax> {

@@ -4,7 +4,7 @@ use super::sequences::number_new_sequence;
 use super::{Applied, StorageWork};
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, Index, KeyExpression, RelationName, Sequence, Table};
-use crate::statement::SchemaChange;
+use crate::statement::{SchemaChange, Utility};
 use rubato_base::{Error, Result, SqlState, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub(crate) const FIRST_ID: u32 = 16_384;
 
 /// A change in the making.
+#[derive(Clone)]
 pub(super) struct Change {
     /// Where the session looks for names without a schema.
     pub(super) path: ResolvedPath,
@@ -29,6 +30,10 @@ pub(super) struct Change {
     pub new_sequences: Vec<(String, u32)>,
     /// What goes because of CASCADE.
     pub cascaded: Vec<String>,
+    /// The definitions of a block so far.
+    pub carried: Vec<Arc<Utility>>,
+    /// Ids from here on are given by this change.
+    pub first_id: u32,
 }
 
 impl Change {
@@ -43,6 +48,8 @@ impl Change {
             changed: false,
             new_sequences: Vec::new(),
             cascaded: Vec::new(),
+            carried: Vec::new(),
+            first_id: catalog.next_id,
         }
     }
 
@@ -63,6 +70,10 @@ impl Change {
                 self.create_schema(name, *if_not_exists)?;
                 self.create_elements(name, elements, text)?;
                 "CREATE SCHEMA"
+            }
+            SchemaChange::Do(definitions) => {
+                self.run_block(&definitions.block, &definitions.settings)?;
+                "DO"
             }
             SchemaChange::Extension(change) => self.change_extension(change)?,
             SchemaChange::DropAbsent { absent, tag } => {
@@ -289,6 +300,7 @@ impl Change {
             work: self.work,
             notices: self.notices,
             tag,
+            carried: self.carried,
         })
     }
 

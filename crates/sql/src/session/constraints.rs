@@ -6,6 +6,7 @@ use crate::catalog::{Catalog, Deferral, Table, no_schema};
 use crate::client::Responder;
 use crate::executor::{DeferredChecks, ExecutionContext};
 use crate::partition::Partition;
+use crate::schema_change::changed_in_place;
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, SqlState};
 use rubato_protocol::{Outcome, Stop};
@@ -126,7 +127,7 @@ impl Session {
         let Some(deferred) = self.pending_checks() else {
             return Ok(());
         };
-        let (verb, tables) = super::portals::changed_in_place(change, catalog);
+        let (verb, tables) = changed_in_place(change, catalog);
         let tables = tables.into_iter().filter_map(|name| catalog.tables.get(name));
         match tables.into_iter().find(|table| deferred.concerns(catalog, table)) {
             None => Ok(()),

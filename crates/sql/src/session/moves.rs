@@ -269,6 +269,14 @@ fn cannot_ask(other: NodeId, node: NodeId) -> Error {
         .with_hint("Try again when it is back.")
 }
 
+/// 0A000 for a step within a block of definitions: it is a transaction of its own.
+pub(super) fn refuse_step(change: &SchemaChange) -> Result<()> {
+    match step_in(change) {
+        Some(_) => Err(Error::unsupported("ALTER TABLE ... SET (spread_nodes = ...) in DO")),
+        None => Ok(()),
+    }
+}
+
 /// The table, the nodes and the number of rows, if the change is a step.
 fn step_in(change: &SchemaChange) -> Option<(&RelationName, &[NodeId], usize)> {
     match change {

@@ -9,11 +9,12 @@ use super::prepared::{NAMES_MAX, Prepared};
 use super::running::Part;
 use super::scroll::Scroll;
 use super::{Block, Next, Session, SessionContext};
-use crate::catalog::{Catalog, RelationName, SchemaId};
+use crate::catalog::Catalog;
 use crate::client::Formats;
 use crate::executor::{Cursor, Limits};
 use crate::partition::Partition;
 use crate::plan::{Plan, PlanBody};
+use crate::schema_change::changed_in_place;
 use crate::statement::{SchemaChange, Statement};
 use rubato_base::{Error, Result, SqlState, Value};
 use rubato_protocol::Outcome;
@@ -341,68 +342,4 @@ impl Session {
 pub(super) fn cannot_be_run(name: &str) -> Error {
     let message = format!("portal \"{name}\" cannot be run");
     Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
-}
-
-/// The tables whose own definition or storage a schema change is about, and what it is called.
-pub(super) fn changed_in_place<'a>(
-    change: &'a SchemaChange,
-    catalog: &'a Catalog,
-) -> (&'static str, Vec<&'a RelationName>) {
-    let all = |names: &'a [RelationName]| names.iter().collect();
-    match change {
-        SchemaChange::DropTable { names, .. } => ("DROP TABLE", all(names)),
-        SchemaChange::Truncate { names, cascade, .. } => {
-            let mut tables: Vec<&RelationName> = all(names);
-            let mut next = 0;
-            while let Some(table) = tables
-                .get(next)
-                .and_then(|name| catalog.tables.get(*name))
-                .filter(|_| *cascade)
-            {
-                next += 1;
-                for (child, _) in &table.referenced_by {
-                    if !tables.contains(&child) {
-                        tables.push(child);
-                    }
-                }
-            }
-            ("TRUNCATE", tables)
-        }
-        SchemaChange::EmptyTemporary { names } => ("TRUNCATE", all(names)),
-        SchemaChange::Refresh { name, .. } => ("REFRESH MATERIALIZED VIEW", vec![name]),
-        SchemaChange::MoveRelation { relation, kind, .. } => (kind.alter_tag(), vec![relation]),
-        SchemaChange::DropSchema { names, .. } => {
-            let schemas: Vec<SchemaId> = names.iter().filter_map(|name| catalog.schema_id(name)).collect();
-            let inside = catalog.tables.keys().filter(|table| schemas.contains(&table.schema));
-            ("DROP SCHEMA", inside.collect())
-        }
-        SchemaChange::DropTemporary { schema } => {
-            let inside = catalog.tables.keys().filter(|table| table.schema == *schema);
-            ("DISCARD TEMP", inside.collect())
-        }
-        SchemaChange::AlterTable { table, .. } => ("ALTER TABLE", vec![table]),
-        SchemaChange::CreateIndex { table, .. } => ("CREATE INDEX", vec![table]),
-        // The storage of an index goes when the transaction has ended, and its portals with it.
-        SchemaChange::DropIndex { .. }
-        | SchemaChange::CreateTable { .. }
-        | SchemaChange::CreateDomain { .. }
-        | SchemaChange::AlterDomain { .. }
-        | SchemaChange::CreateEnum { .. }
-        | SchemaChange::AlterEnum { .. }
-        | SchemaChange::DropTypes { .. }
-        | SchemaChange::CreateSchema { .. }
-        | SchemaChange::Extension(_)
-        | SchemaChange::DropAbsent { .. }
-        | SchemaChange::RenameSchema { .. }
-        | SchemaChange::CommentOnSchema { .. }
-        | SchemaChange::CreateView { .. }
-        | SchemaChange::Comment { .. }
-        | SchemaChange::Remark { .. }
-        | SchemaChange::SetViewOptions { .. }
-        | SchemaChange::RenameViewColumn { .. }
-        | SchemaChange::DropView { .. }
-        | SchemaChange::CreateSequence { .. }
-        | SchemaChange::AlterSequence { .. }
-        | SchemaChange::DropSequence { .. } => ("", Vec::new()),
-    }
 }

@@ -1,0 +1,49 @@
+//! What a definition within a block of DO does.
+
+use super::{BindSettings, SearchPath, bind_source};
+use crate::catalog::Catalog;
+use crate::parser::syntax::Source;
+use crate::statement::{BlockSettings, SchemaChange, Statement, Utility};
+use rubato_base::text_format::TextContext;
+use rubato_base::{Error, Result};
+use std::sync::Arc;
+
+impl BindSettings for BlockSettings {
+    fn text_context(&self) -> TextContext {
+        self.text.clone()
+    }
+
+    fn search_path(&self) -> SearchPath {
+        self.path.clone()
+    }
+
+    fn takes_parameters(&self) -> bool {
+        false
+    }
+}
+
+/// A definition in a catalog in which those before it are carried out. Errors: those of binding it; 0A000 for any other statement.
+pub(crate) fn bind_definition(sql: &str, settings: &BlockSettings, catalog: &Catalog) -> Result<Arc<Utility>> {
+    let refused = || Error::unsupported("anything but a definition in DO");
+    let Statement::Utility(utility) = bind_source(Source::new(sql), &[], &[], catalog, settings)? else {
+        return Err(refused());
+    };
+    match &*utility {
+        Utility::Schema(change) if may_stand_in_block(change) => Ok(utility),
+        _ => Err(refused()),
+    }
+}
+
+/// What lets go of rows, or has to do with numbers or nodes, is a statement of its own.
+fn may_stand_in_block(change: &SchemaChange) -> bool {
+    !matches!(
+        change,
+        SchemaChange::Truncate { .. }
+            | SchemaChange::EmptyTemporary { .. }
+            | SchemaChange::DropTemporary { .. }
+            | SchemaChange::DropSchema { .. }
+            | SchemaChange::Refresh { .. }
+            | SchemaChange::AlterSequence { .. }
+            | SchemaChange::Do(_)
+    )
+}

@@ -24,6 +24,7 @@ mod views;
 
 pub(crate) use anew::keys_to_verify;
 pub(crate) use apply::FIRST_ID;
+pub(crate) use blocks::Decide;
 pub(crate) use in_place::changed_in_place;
 pub use merge::{changed_tables, merge};
 pub(crate) use schemas::without_temporary;
@@ -35,6 +36,7 @@ use crate::executor::MoveWork;
 use crate::plan::Plan;
 use crate::statement::{SchemaChange, Utility};
 use rubato_base::{Error, Result, TableId};
+use rubato_protocol::Outcome;
 use std::sync::Arc;
 
 /// What the executor must do with rows, in order, before the new catalog may be installed. `before` tables are found in the old
@@ -196,4 +198,14 @@ pub fn apply(catalog: &Catalog, change: &SchemaChange) -> Result<Applied> {
 /// The same for a session with this search path: messages name relations as it finds them.
 pub(crate) fn apply_under(path: &ResolvedPath, catalog: &Catalog, change: &SchemaChange) -> Result<Applied> {
     apply::Change::new(catalog, path).run(change)
+}
+
+/// As [`apply_under`]; `decide` answers the conditions of a block of DO, and may stop it.
+pub(crate) fn apply_deciding(
+    path: &ResolvedPath,
+    catalog: &Catalog,
+    change: &SchemaChange,
+    decide: Decide<'_>,
+) -> Outcome<Applied> {
+    apply::Change::new(catalog, path).run_deciding(change, decide)
 }

@@ -19,6 +19,7 @@ scripts!(
     asked_by_tools,
     cursors,
     databases,
+    definition_blocks,
     describe,
     extensions,
     functions,

@@ -1,8 +1,9 @@
-//! What a definition within a block of DO does.
+//! What a definition within a block of DO does, and what a condition asks.
 
 use super::{BindSettings, SearchPath, bind_source};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, RelationName};
 use crate::parser::syntax::Source;
+use crate::plan::Plan;
 use crate::statement::{BlockSettings, SchemaChange, Statement, Utility};
 use rubato_base::text_format::TextContext;
 use rubato_base::{Error, Result};
@@ -32,6 +33,21 @@ pub(crate) fn bind_definition(sql: &str, settings: &BlockSettings, catalog: &Cat
         Utility::Schema(change) if may_stand_in_block(change) => Ok(utility),
         _ => Err(refused()),
     }
+}
+
+/// What a condition asks in a catalog in which the definitions before it are carried out. Errors: those of binding it; 0A000 where it reads
+/// rows of the user's.
+pub(crate) fn bind_condition(sql: &str, settings: &BlockSettings, catalog: &Catalog) -> Result<Arc<Plan>> {
+    // A comment may be the last of it.
+    let query = format!("SELECT ({sql}\n)::boolean");
+    let Statement::Planned(plan) = bind_source(Source::new(&query), &[], &[], catalog, settings)? else {
+        return Err(Error::internal("a condition is no query"));
+    };
+    let reads_rows = |(name, _): &(RelationName, u64)| catalog.has_relation(name);
+    if !plan.read_only || plan.table_versions.iter().any(reads_rows) {
+        return Err(Error::unsupported("a condition over rows of tables in DO"));
+    }
+    Ok(plan)
 }
 
 /// What lets go of rows, or has to do with numbers or nodes, is a statement of its own.

@@ -86,7 +86,7 @@ use writing_with::writing_body;
 #[cfg(test)]
 pub(crate) mod tests_support;
 
-pub(crate) use blocks::bind_definition;
+pub(crate) use blocks::{bind_condition, bind_definition};
 pub(crate) use renaming::{Renaming, renamed_check, renamed_query};
 pub(crate) use schemas::bind_element;
 pub(crate) use scope::{Hidden, ScopeColumn};

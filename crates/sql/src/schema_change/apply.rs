@@ -1,11 +1,12 @@
 //! CREATE, DROP and TRUNCATE.
 
 use super::sequences::number_new_sequence;
-use super::{Applied, StorageWork};
+use super::{Applied, Decide, StorageWork};
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, Index, KeyExpression, RelationName, Sequence, Table};
 use crate::statement::{SchemaChange, Utility};
 use rubato_base::{Error, Result, SqlState, TableId};
+use rubato_protocol::Outcome;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -58,6 +59,15 @@ impl Change {
         self.finish(tag)
     }
 
+    /// As [`Change::run`], where the conditions of a block may be asked.
+    pub fn run_deciding(mut self, change: &SchemaChange, decide: Decide<'_>) -> Outcome<Applied> {
+        let SchemaChange::Do(definitions) = change else {
+            return Ok(self.run(change)?);
+        };
+        self.run_definitions(definitions, decide)?;
+        Ok(self.finish("DO")?)
+    }
+
     /// Does what a statement says, and gives its tag.
     pub(super) fn carry_out(&mut self, change: &SchemaChange) -> Result<&'static str> {
         Ok(match change {
@@ -71,10 +81,7 @@ impl Change {
                 self.create_elements(name, elements, text)?;
                 "CREATE SCHEMA"
             }
-            SchemaChange::Do(definitions) => {
-                self.run_block(&definitions.block, &definitions.settings)?;
-                "DO"
-            }
+            SchemaChange::Do(_) => return Err(Error::internal("a block is carried out by itself")),
             SchemaChange::Extension(change) => self.change_extension(change)?,
             SchemaChange::DropAbsent { absent, tag } => {
                 for what in absent {

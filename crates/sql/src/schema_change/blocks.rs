@@ -2,44 +2,75 @@
 
 use super::apply::Change;
 use super::in_place::changed_in_place;
-use crate::binder::bind_definition;
-use crate::catalog::RelationName;
-use crate::statement::{Block, BlockSettings, Definition, SchemaChange, Step, Utility};
+use crate::binder::{bind_condition, bind_definition};
+use crate::catalog::{Catalog, RelationName};
+use crate::plan::Plan;
+use crate::statement::{Block, BlockSettings, Definition, Definitions, SchemaChange, Step, Utility};
 use rubato_base::{Error, Result, SqlState};
+use rubato_protocol::{Outcome, Stop};
 use std::sync::Arc;
 
+/// Whether what a query asks of a catalog is true.
+pub(crate) type Decide<'a> = &'a mut dyn FnMut(&Arc<Plan>, &Catalog) -> Outcome<bool>;
+
 impl Change {
+    /// Carries out what a DO says; `decide` answers its conditions.
+    pub(super) fn run_definitions(&mut self, definitions: &Definitions, decide: Decide<'_>) -> Outcome<()> {
+        self.run_block(&definitions.block, &definitions.settings, decide)
+    }
+
     /// Carries out what a block says.
     ///
     /// Errors: those of its definitions, if it has no handler for them; 0A000 where one table, which was there before, is changed by two
     /// of them.
-    pub(super) fn run_block(&mut self, block: &Block, settings: &BlockSettings) -> Result<()> {
+    fn run_block(&mut self, block: &Block, settings: &BlockSettings, decide: Decide<'_>) -> Outcome<()> {
         if block.handlers.is_empty() {
-            return self.run_steps(&block.steps, settings);
+            return self.run_steps(&block.steps, settings, decide);
         }
         let before = self.clone();
-        let Err(error) = self.run_steps(&block.steps, settings) else {
-            return Ok(());
+        let error = match self.run_steps(&block.steps, settings, decide) {
+            Err(Stop::Fail(error)) => error,
+            outcome => return outcome,
         };
-        let handler = block.handler_of(error.code()).ok_or(error)?;
+        let handler = block.handler_of(error.code()).ok_or(Stop::Fail(error))?;
         // What was told stays told, and ids are given once.
         let (notices, next_id) = (std::mem::take(&mut self.notices), self.catalog.next_id);
         *self = before;
         (self.notices, self.catalog.next_id) = (notices, next_id);
-        self.run_steps(&handler.steps, settings)
+        self.run_steps(&handler.steps, settings, decide)
     }
 
-    fn run_steps(&mut self, steps: &[Step], settings: &BlockSettings) -> Result<()> {
+    fn run_steps(&mut self, steps: &[Step], settings: &BlockSettings, decide: Decide<'_>) -> Outcome<()> {
         for step in steps {
             match step {
                 Step::Definition(definition) => self
                     .define(definition, settings)
                     .map_err(|error| within(error, definition))?,
-                Step::Block(block) => self.run_block(block, settings)?,
+                Step::Block(block) => self.run_block(block, settings, decide)?,
+                Step::If { branches, otherwise } => {
+                    let mut chosen = otherwise;
+                    for (condition, steps) in branches {
+                        if self.holds(condition, settings, decide)? {
+                            chosen = steps;
+                            break;
+                        }
+                    }
+                    self.run_steps(chosen, settings, decide)?;
+                }
                 Step::Notice(text) => self.notice(SqlState::SUCCESSFUL_COMPLETION, text.clone()),
             }
         }
         Ok(())
+    }
+
+    fn holds(&self, condition: &Definition, settings: &BlockSettings, decide: Decide<'_>) -> Outcome<bool> {
+        // A clone, since what is made of a catalog for whoever asks it is kept with it, and this one goes on to change.
+        let asked = self.catalog.clone();
+        let plan = bind_condition(&condition.sql, settings, &asked).map_err(|error| within(error, condition))?;
+        decide(&plan, &asked).map_err(|stop| match stop {
+            Stop::Fail(error) => Stop::Fail(within(error, condition)),
+            stop => stop,
+        })
     }
 
     fn define(&mut self, definition: &Definition, settings: &BlockSettings) -> Result<()> {
@@ -76,13 +107,13 @@ impl Change {
 
 /// The error of a definition, as one of its block.
 fn within(error: Error, definition: &Definition) -> Error {
-    let place = if definition.is_executed {
-        "EXECUTE"
+    let Definition { sql, line, place } = definition;
+    let kind = if *place == "IF" {
+        "SQL expression"
     } else {
         "SQL statement"
     };
-    let (sql, line) = (&definition.sql, definition.line);
     error.without_position().with_context(format!(
-        "SQL statement \"{sql}\"\nPL/pgSQL function inline_code_block line {line} at {place}"
+        "{kind} \"{sql}\"\nPL/pgSQL function inline_code_block line {line} at {place}"
     ))
 }

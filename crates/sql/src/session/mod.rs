@@ -30,6 +30,7 @@ mod copy_anew;
 mod copy_away;
 mod cursors;
 mod databases;
+mod deciding;
 mod discard;
 mod drawing;
 mod environment;

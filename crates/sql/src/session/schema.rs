@@ -19,7 +19,7 @@ use crate::far::stop_of;
 use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertSource, Plan};
-use crate::schema_change::{Becomes, StorageWork, apply_under, changed_tables, merge};
+use crate::schema_change::{Becomes, StorageWork, apply_deciding, changed_tables, merge};
 use crate::statement::{CreateTableAs, SchemaChange, Statement, Utility};
 use rubato_base::{Error, NodeId, Result, SqlState, TableId, TransactionId, Value};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
@@ -212,7 +212,9 @@ impl Session {
         let before_version = before.version;
         let stepped = self.resolved_step(change, &before, partition)?;
         let change = stepped.as_ref().unwrap_or(change);
-        let mut applied = apply_under(&self.path_in(&before), &before, change)?;
+        let path = self.path_in(&before);
+        let mut decide = |plan: &Arc<Plan>, catalog: &Catalog| self.holds((plan, catalog), id, partition);
+        let mut applied = apply_deciding(&path, &before, change, &mut decide)?;
         if let Some(desk) = &partition.grid {
             spread_tables(&before, &mut applied.catalog, &desk.members());
         }

@@ -29,19 +29,26 @@ pub enum Step {
     Definition(Definition),
     /// A block within the block.
     Block(Block),
+    /// IF.
+    If {
+        /// Conditions in order, with what is done where one is the first that holds.
+        branches: Vec<(Definition, Vec<Step>)>,
+        /// What is done where none of them holds.
+        otherwise: Vec<Step>,
+    },
     /// RAISE NOTICE.
     Notice(String),
 }
 
-/// A definition as text: what it means is known when those before it are carried out.
+/// A definition, or a condition, as text: what it means is known when the definitions before it are carried out.
 #[derive(Debug)]
 pub struct Definition {
-    /// The statement.
+    /// The statement or expression.
     pub sql: String,
     /// The line of the block that it begins in, counted from 1.
     pub line: usize,
-    /// Whether it is the text of an EXECUTE.
-    pub is_executed: bool,
+    /// What it stands in, as contexts of errors say: `SQL statement`, `EXECUTE` or `IF`.
+    pub place: &'static str,
 }
 
 /// `WHEN conditions THEN steps`

@@ -57,6 +57,7 @@ scripts!(
     delete,
     domain_views,
     domains,
+    empty_matches,
     enums,
     expression_indexes,
     floats,

@@ -11,18 +11,19 @@ use rubato_base::{Error, Result, SqlState};
 const DEPTH_MAX: usize = 32;
 
 /// What a block may have in PL/pgSQL and has not here.
-const REFUSED: [&str; 20] = [
-    "if", "case", "loop", "while", "for", "foreach", "exit", "continue", "return", "perform", "get", "open", "fetch",
-    "move", "close", "call", "commit", "rollback", "assert", "raise",
+const REFUSED: [&str; 19] = [
+    "case", "loop", "while", "for", "foreach", "exit", "continue", "return", "perform", "get", "open", "fetch", "move",
+    "close", "call", "commit", "rollback", "assert", "raise",
 ];
 
 /// The conditions that definitions fail with, and classes of them; those of rows are known by name too.
-const CONDITIONS: [(&str, &[u8; 5]); 40] = [
+const CONDITIONS: [(&str, &[u8; 5]); 41] = [
     ("ambiguous_column", b"42702"),
     ("check_violation", b"23514"),
     ("datatype_mismatch", b"42804"),
     ("dependent_objects_still_exist", b"2BP01"),
     ("dependent_privilege_descriptors_still_exist", b"2B000"),
+    ("division_by_zero", b"22012"),
     ("duplicate_alias", b"42712"),
     ("duplicate_column", b"42701"),
     ("duplicate_cursor", b"42P03"),
@@ -119,8 +120,7 @@ fn read_source(source: Source<'_>) -> Result<Block> {
 /// `[<<label>>] [DECLARE] BEGIN steps [EXCEPTION handlers] END [label]`
 fn block(cursor: &mut Cursor<'_>, depth: usize) -> Result<Block> {
     if depth > DEPTH_MAX {
-        let message = "blocks of DO are nested too deeply";
-        return Err(Error::new(SqlState::STATEMENT_TOO_COMPLEX, message));
+        return Err(too_deep());
     }
     if cursor.accept_symbol(b'<') {
         cursor.expect_symbol(b'<')?;
@@ -188,10 +188,13 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition> {
         })
 }
 
-/// Up to END, EXCEPTION or the next handler.
+/// Words that steps end at.
+const ENDS: [&str; 6] = ["end", "exception", "when", "elsif", "elseif", "else"];
+
+/// Up to END, EXCEPTION, the next handler or the next part of an IF.
 fn steps(cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
-    while !["end", "exception", "when"].iter().any(|word| cursor.at_keyword(word)) {
+    while !ENDS.iter().any(|word| cursor.at_keyword(word)) {
         if cursor.is_at_end() {
             return Err(cursor.error());
         }
@@ -207,6 +210,8 @@ fn step(cursor: &mut Cursor<'_>, depth: usize) -> Result<Option<Step>> {
         Some(Step::Block(block(cursor, depth + 1)?))
     } else if cursor.accept("null") {
         None
+    } else if cursor.accept("if") {
+        Some(choice(cursor, (depth, line))?)
     } else if cursor.accept_all(&["raise", "notice"]) {
         Some(Step::Notice(raised(cursor)?))
     } else if cursor.accept("execute") {
@@ -219,13 +224,62 @@ fn step(cursor: &mut Cursor<'_>, depth: usize) -> Result<Option<Step>> {
         Some(Step::Definition(Definition {
             sql,
             line,
-            is_executed: true,
+            place: "EXECUTE",
         }))
     } else {
         Some(Step::Definition(definition(cursor, line)?))
     };
     cursor.expect_symbol(b';')?;
     Ok(step)
+}
+
+/// `condition THEN steps [ELSIF condition THEN steps ...] [ELSE steps] END IF`
+fn choice(cursor: &mut Cursor<'_>, (depth, line): (usize, usize)) -> Result<Step> {
+    if depth >= DEPTH_MAX {
+        return Err(too_deep());
+    }
+    let mut branches = Vec::new();
+    loop {
+        let condition = Definition {
+            sql: read_condition(cursor)?,
+            line,
+            place: "IF",
+        };
+        branches.push((condition, steps(cursor, depth + 1)?));
+        if cursor.accept_any(&["elsif", "elseif"]).is_none() {
+            break;
+        }
+    }
+    let otherwise = match cursor.accept("else") {
+        true => steps(cursor, depth + 1)?,
+        false => Vec::new(),
+    };
+    cursor.expect("end")?;
+    cursor.expect("if")?;
+    Ok(Step::If { branches, otherwise })
+}
+
+/// The text up to the THEN that is not of a CASE.
+fn read_condition(cursor: &mut Cursor<'_>) -> Result<String> {
+    let (start, mut cases) = (cursor.offset(), 0_usize);
+    while cases > 0 || !cursor.at_keyword("then") {
+        if cursor.at_keyword("case") {
+            cases += 1;
+        } else if cursor.at_keyword("end") {
+            cases = cases.saturating_sub(1);
+        }
+        if cursor.at_words(&[";"]) || cursor.advance().is_none() {
+            return Err(cursor.error());
+        }
+    }
+    let sql = cursor.source.text[start..cursor.last_end().max(start)].to_owned();
+    if sql.is_empty() {
+        let place = cursor.source.byte_position(start);
+        let missing = Error::new(SqlState::SYNTAX_ERROR, "missing expression at or near \"THEN\"");
+        return Err(missing.with_position(Some(place)));
+    }
+    cursor.expect("then")?;
+    Ok(sql)
 }
 
 /// The text of RAISE NOTICE, which names no parameters.
@@ -257,13 +311,18 @@ fn definition(cursor: &mut Cursor<'_>, line: usize) -> Result<Definition> {
     Ok(Definition {
         sql: cursor.source.text[start..cursor.last_end()].to_owned(),
         line,
-        is_executed: false,
+        place: "SQL statement",
     })
 }
 
 fn line_of(cursor: &Cursor<'_>) -> usize {
     let before = &cursor.source.text[..cursor.offset()];
     before.bytes().filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// 54001.
+fn too_deep() -> Error {
+    Error::new(SqlState::STATEMENT_TOO_COMPLEX, "blocks of DO are nested too deeply")
 }
 
 /// 0A000.

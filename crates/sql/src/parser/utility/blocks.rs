@@ -308,8 +308,12 @@ fn definition(cursor: &mut Cursor<'_>, line: usize) -> Result<Definition> {
         }
         cursor.advance();
     }
+    let end = cursor.last_end();
+    if end <= start {
+        return Err(cursor.error());
+    }
     Ok(Definition {
-        sql: cursor.source.text[start..cursor.last_end()].to_owned(),
+        sql: cursor.source.text[start..end].to_owned(),
         line,
         place: "SQL statement",
     })

@@ -34,7 +34,7 @@ use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, RelationName};
 use crate::executor::MoveWork;
 use crate::plan::Plan;
-use crate::statement::{SchemaChange, Utility};
+use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, TableId};
 use rubato_protocol::Outcome;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ pub struct Applied {
     /// The command tag.
     pub tag: &'static str,
     /// The definitions of a block that were carried out.
-    pub carried: Vec<Arc<Utility>>,
+    pub carried: Vec<Arc<SchemaChange>>,
 }
 
 /// Carries a change out on a catalog. Ids are taken from [`Catalog::next_id`], which never goes back. Every table whose definition

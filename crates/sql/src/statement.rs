@@ -6,7 +6,7 @@ mod extensions;
 mod relations;
 mod upkeep;
 
-pub use blocks::{Block, BlockSettings, Condition, Definition, Definitions, Handler, Step};
+pub use blocks::{Block, Condition, Definition, Definitions, Handler, Place, Step};
 pub use cursors::{CursorOptions, Movement};
 pub use extensions::ExtensionChange;
 pub use relations::{DomainChange, EnumChange, MovedTo, RelationKind, SchemaElement};

@@ -1,43 +1,28 @@
 //! What a definition within a block of DO does, and what a condition asks.
 
-use super::{BindSettings, SearchPath, bind_source};
+use super::{TextSettings, bind_source};
 use crate::catalog::{Catalog, RelationName};
 use crate::parser::syntax::Source;
 use crate::plan::Plan;
-use crate::statement::{BlockSettings, SchemaChange, Statement, Utility};
-use rubato_base::text_format::TextContext;
+use crate::statement::{SchemaChange, Statement, Utility};
 use rubato_base::{Error, Result};
 use std::sync::Arc;
 
-impl BindSettings for BlockSettings {
-    fn text_context(&self) -> TextContext {
-        self.text.clone()
-    }
-
-    fn search_path(&self) -> SearchPath {
-        self.path.clone()
-    }
-
-    fn takes_parameters(&self) -> bool {
-        false
-    }
-}
-
 /// A definition in a catalog in which those before it are carried out. Errors: those of binding it; 0A000 for any other statement.
-pub(crate) fn bind_definition(sql: &str, settings: &BlockSettings, catalog: &Catalog) -> Result<Arc<Utility>> {
-    let refused = || Error::unsupported("anything but a definition in DO");
-    let Statement::Utility(utility) = bind_source(Source::new(sql), &[], &[], catalog, settings)? else {
-        return Err(refused());
+pub(crate) fn bind_definition(sql: &str, settings: &TextSettings, catalog: &Catalog) -> Result<SchemaChange> {
+    let bound = match bind_source(Source::new(sql), &[], &[], catalog, settings)? {
+        Statement::Utility(utility) => Arc::into_inner(utility),
+        _ => None,
     };
-    match &*utility {
-        Utility::Schema(change) if may_stand_in_block(change) => Ok(utility),
-        _ => Err(refused()),
+    match bound {
+        Some(Utility::Schema(change)) if may_stand_in_block(&change) => Ok(change),
+        _ => Err(Error::unsupported("anything but a definition in DO")),
     }
 }
 
 /// What a condition asks in a catalog in which the definitions before it are carried out. Errors: those of binding it; 0A000 where it reads
 /// rows of the user's.
-pub(crate) fn bind_condition(sql: &str, settings: &BlockSettings, catalog: &Catalog) -> Result<Arc<Plan>> {
+pub(crate) fn bind_condition(sql: &str, settings: &TextSettings, catalog: &Catalog) -> Result<Arc<Plan>> {
     // A comment may be the last of it.
     let query = format!("SELECT ({sql}\n)::boolean");
     let Statement::Planned(plan) = bind_source(Source::new(&query), &[], &[], catalog, settings)? else {

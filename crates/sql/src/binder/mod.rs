@@ -119,6 +119,29 @@ pub struct DefaultSettings;
 
 impl BindSettings for DefaultSettings {}
 
+/// The settings of a text that comes without values for parameters.
+#[derive(Clone, Debug)]
+pub struct TextSettings {
+    /// For reading literals.
+    pub text: TextContext,
+    /// Where names are looked for.
+    pub path: SearchPath,
+}
+
+impl BindSettings for TextSettings {
+    fn text_context(&self) -> TextContext {
+        self.text.clone()
+    }
+
+    fn search_path(&self) -> SearchPath {
+        self.path.clone()
+    }
+
+    fn takes_parameters(&self) -> bool {
+        false
+    }
+}
+
 /// Binds one statement.
 ///
 /// `sql` is a statement's text or the key that [`crate::parser::normalise`] made of it, with its `literals`. `declared` are the

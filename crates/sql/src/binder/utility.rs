@@ -3,14 +3,14 @@
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
-use super::{BindSettings, Context, NamedRelation, SearchPath, bind_part, bind_source, located};
+use super::{BindSettings, Context, NamedRelation, SearchPath, TextSettings, bind_part, bind_source, located};
 use crate::catalog::{Catalog, Table};
 use crate::client::OutputColumn;
 use crate::parser::Literal;
 use crate::parser::syntax::{Source, parse_expression, parse_expressions, parse_statement, parse_type, with_stack_for};
 use crate::parser::utility::{CopySyntax, SchemaSyntax, Syntax};
 use crate::plan::{PlanBody, SelectPlan};
-use crate::statement::{BlockSettings, CopyStatement, CursorOptions, Definitions, SchemaChange, Statement, Utility};
+use crate::statement::{CopyStatement, CursorOptions, Definitions, SchemaChange, Statement, Utility};
 use rubato_base::text_format::TextContext;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
@@ -125,7 +125,7 @@ pub(super) fn bind_utility(
         }
         Syntax::Do(block) => Utility::Schema(SchemaChange::Do(Definitions {
             block,
-            settings: BlockSettings {
+            settings: TextSettings {
                 text: settings.text_context(),
                 path: settings.search_path(),
             },

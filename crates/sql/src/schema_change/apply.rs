@@ -4,7 +4,7 @@ use super::sequences::number_new_sequence;
 use super::{Applied, Decide, StorageWork};
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, Index, KeyExpression, RelationName, Sequence, Table};
-use crate::statement::{SchemaChange, Utility};
+use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, SqlState, TableId};
 use rubato_protocol::Outcome;
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ pub(super) struct Change {
     /// What goes because of CASCADE.
     pub cascaded: Vec<String>,
     /// The definitions of a block so far.
-    pub carried: Vec<Arc<Utility>>,
+    pub carried: Vec<Arc<SchemaChange>>,
     /// Ids from here on are given by this change.
     pub first_id: u32,
 }
@@ -64,7 +64,7 @@ impl Change {
         let SchemaChange::Do(definitions) = change else {
             return Ok(self.run(change)?);
         };
-        self.run_definitions(definitions, decide)?;
+        self.run_block(&definitions.block, &definitions.settings, decide)?;
         Ok(self.finish("DO")?)
     }
 

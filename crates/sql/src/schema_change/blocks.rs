@@ -2,10 +2,10 @@
 
 use super::apply::Change;
 use super::in_place::changed_in_place;
-use crate::binder::{bind_condition, bind_definition};
+use crate::binder::{TextSettings, bind_condition, bind_definition};
 use crate::catalog::{Catalog, RelationName};
 use crate::plan::Plan;
-use crate::statement::{Block, BlockSettings, Definition, Definitions, SchemaChange, Step, Utility};
+use crate::statement::{Block, Definition, Place, SchemaChange, Step};
 use rubato_base::{Error, Result, SqlState};
 use rubato_protocol::{Outcome, Stop};
 use std::sync::Arc;
@@ -14,16 +14,11 @@ use std::sync::Arc;
 pub(crate) type Decide<'a> = &'a mut dyn FnMut(&Arc<Plan>, &Catalog) -> Outcome<bool>;
 
 impl Change {
-    /// Carries out what a DO says; `decide` answers its conditions.
-    pub(super) fn run_definitions(&mut self, definitions: &Definitions, decide: Decide<'_>) -> Outcome<()> {
-        self.run_block(&definitions.block, &definitions.settings, decide)
-    }
-
-    /// Carries out what a block says.
+    /// Carries out what a block says; `decide` answers its conditions.
     ///
     /// Errors: those of its definitions, if it has no handler for them; 0A000 where one table, which was there before, is changed by two
     /// of them.
-    fn run_block(&mut self, block: &Block, settings: &BlockSettings, decide: Decide<'_>) -> Outcome<()> {
+    pub(super) fn run_block(&mut self, block: &Block, settings: &TextSettings, decide: Decide<'_>) -> Outcome<()> {
         if block.handlers.is_empty() {
             return self.run_steps(&block.steps, settings, decide);
         }
@@ -40,7 +35,7 @@ impl Change {
         self.run_steps(&handler.steps, settings, decide)
     }
 
-    fn run_steps(&mut self, steps: &[Step], settings: &BlockSettings, decide: Decide<'_>) -> Outcome<()> {
+    fn run_steps(&mut self, steps: &[Step], settings: &TextSettings, decide: Decide<'_>) -> Outcome<()> {
         for step in steps {
             match step {
                 Step::Definition(definition) => self
@@ -48,13 +43,7 @@ impl Change {
                     .map_err(|error| within(error, definition))?,
                 Step::Block(block) => self.run_block(block, settings, decide)?,
                 Step::If { branches, otherwise } => {
-                    let mut chosen = otherwise;
-                    for (condition, steps) in branches {
-                        if self.holds(condition, settings, decide)? {
-                            chosen = steps;
-                            break;
-                        }
-                    }
+                    let chosen = self.chosen(branches, settings, decide)?.unwrap_or(otherwise);
                     self.run_steps(chosen, settings, decide)?;
                 }
                 Step::Notice(text) => self.notice(SqlState::SUCCESSFUL_COMPLETION, text.clone()),
@@ -63,7 +52,22 @@ impl Change {
         Ok(())
     }
 
-    fn holds(&self, condition: &Definition, settings: &BlockSettings, decide: Decide<'_>) -> Outcome<bool> {
+    /// What is done where one of these conditions holds, for the first that does.
+    fn chosen<'b>(
+        &self,
+        branches: &'b [(Definition, Vec<Step>)],
+        settings: &TextSettings,
+        decide: Decide<'_>,
+    ) -> Outcome<Option<&'b Vec<Step>>> {
+        for (condition, steps) in branches {
+            if self.holds(condition, settings, decide)? {
+                return Ok(Some(steps));
+            }
+        }
+        Ok(None)
+    }
+
+    fn holds(&self, condition: &Definition, settings: &TextSettings, decide: Decide<'_>) -> Outcome<bool> {
         // A clone, since what is made of a catalog for whoever asks it is kept with it, and this one goes on to change.
         let asked = self.catalog.clone();
         let plan = bind_condition(&condition.sql, settings, &asked).map_err(|error| within(error, condition))?;
@@ -73,15 +77,12 @@ impl Change {
         })
     }
 
-    fn define(&mut self, definition: &Definition, settings: &BlockSettings) -> Result<()> {
-        let utility = bind_definition(&definition.sql, settings, &self.catalog)?;
-        let Utility::Schema(change) = &*utility else {
-            return Ok(());
-        };
-        self.refuse_second(change)?;
-        self.carry_out(change)?;
+    fn define(&mut self, definition: &Definition, settings: &TextSettings) -> Result<()> {
+        let change = bind_definition(&definition.sql, settings, &self.catalog)?;
+        self.refuse_second(&change)?;
+        self.carry_out(&change)?;
         self.new_sequences.clear();
-        self.carried.push(utility);
+        self.carried.push(Arc::new(change));
         Ok(())
     }
 
@@ -93,10 +94,7 @@ impl Change {
             table.is_some_and(|table| table.id.0 < self.first_id)
         };
         for name in tables.into_iter().filter(is_old) {
-            let concerns = |utility: &Arc<Utility>| match &**utility {
-                Utility::Schema(earlier) => changed_in_place(earlier, &self.catalog).1.contains(&name),
-                _ => false,
-            };
+            let concerns = |earlier: &Arc<SchemaChange>| changed_in_place(earlier, &self.catalog).1.contains(&name);
             if self.carried.iter().any(concerns) {
                 return Err(Error::unsupported(format!("changing table \"{name}\" twice in one DO")));
             }
@@ -107,11 +105,11 @@ impl Change {
 
 /// The error of a definition, as one of its block.
 fn within(error: Error, definition: &Definition) -> Error {
-    let Definition { sql, line, place } = definition;
-    let kind = if *place == "IF" {
-        "SQL expression"
-    } else {
-        "SQL statement"
+    let Definition { sql, line, .. } = definition;
+    let (kind, place) = match definition.place {
+        Place::Statement => ("SQL statement", "SQL statement"),
+        Place::Execute => ("SQL statement", "EXECUTE"),
+        Place::If => ("SQL expression", "IF"),
     };
     error.without_position().with_context(format!(
         "{kind} \"{sql}\"\nPL/pgSQL function inline_code_block line {line} at {place}"

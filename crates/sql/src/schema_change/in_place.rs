@@ -48,8 +48,8 @@ pub(crate) fn changed_in_place<'a>(
         | SchemaChange::CreateDomain { .. }
         | SchemaChange::AlterDomain { .. }
         | SchemaChange::CreateEnum { .. }
-        | SchemaChange::Do(_)
         | SchemaChange::AlterEnum { .. }
+        | SchemaChange::Do(_)
         | SchemaChange::DropTypes { .. }
         | SchemaChange::CreateSchema { .. }
         | SchemaChange::Extension(_)

@@ -20,7 +20,7 @@ use crate::outcomes::OutcomeRecord;
 use crate::partition::{Attachment, Partition};
 use crate::plan::{InsertSource, Plan};
 use crate::schema_change::{Becomes, StorageWork, apply_deciding, changed_tables, merge};
-use crate::statement::{CreateTableAs, SchemaChange, Statement, Utility};
+use crate::statement::{CreateTableAs, SchemaChange, Statement};
 use rubato_base::{Error, NodeId, Result, SqlState, TableId, TransactionId, Value};
 use rubato_protocol::{FormulaDatabase, Outcome, Stop};
 use rubato_stages::StageKind;
@@ -221,12 +221,10 @@ impl Session {
         check_last_number(change, &before, partition)?;
         self.refuse_tables_in_use(change, &before)?;
         self.refuse_pending_checks(change, &before)?;
-        for utility in &applied.carried {
-            if let Utility::Schema(change) = &**utility {
-                super::moves::refuse_step(change)?;
-                self.refuse_tables_in_use(change, &before)?;
-                self.refuse_pending_checks(change, &before)?;
-            }
+        for carried in &applied.carried {
+            super::moves::refuse_step(carried)?;
+            self.refuse_tables_in_use(carried, &before)?;
+            self.refuse_pending_checks(carried, &before)?;
         }
         let tables = changed_tables(&before, &applied.catalog);
         // Nobody else reads what is the session's own.

@@ -5,12 +5,12 @@ use super::extended::in_failed_block;
 use super::plans::{CachedPlan, pinned_literals};
 use super::prepared::{gives_the_same, result_type_changed};
 use super::{Block, Current, Next, Origin, Session, SessionContext, ToBind};
-use crate::binder::{self, BindSettings, SearchPath};
+use crate::binder::{self, TextSettings};
 use crate::client::Responder;
 use crate::parser::{Literals, at_semicolon, check_syntax, normalise, split_script};
 use crate::partition::Partition;
 use crate::statement::{Statement, Utility};
-use rubato_base::text_format::{TextContext, parse_text};
+use rubato_base::text_format::parse_text;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_stages::StageKind;
 use std::sync::Arc;
@@ -182,7 +182,10 @@ impl Session {
         let own_catalog = !Arc::ptr_eq(&catalog, self.committed(partition));
         let normalised = normalise(&piece.text, 0);
         self.path_in(&catalog);
-        let settings = ScriptSettings(&self.text, self.set_path());
+        let settings = TextSettings {
+            text: self.text.clone(),
+            path: self.set_path(),
+        };
         let bound = match binder::bind(&normalised.key, &normalised.literals, &[], &catalog, &settings) {
             Ok(statement) => Ok((statement, normalised.literals)),
             // The error must speak of the user's own text.
@@ -353,23 +356,6 @@ impl Session {
     }
 }
 
-/// Binding for a simple query, which comes without values for parameters.
-struct ScriptSettings<'a>(&'a TextContext, SearchPath);
-
-impl BindSettings for ScriptSettings<'_> {
-    fn text_context(&self) -> TextContext {
-        self.0.clone()
-    }
-
-    fn search_path(&self) -> SearchPath {
-        self.1.clone()
-    }
-
-    fn takes_parameters(&self) -> bool {
-        false
-    }
-}
-
 /// The types of a statement's parameters.
 pub(super) fn parameter_types(statement: &Statement) -> Vec<DataType> {
     match statement {
@@ -391,7 +377,9 @@ fn placed(error: Error, characters_before: u32, semicolon: Option<u32>) -> Error
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::binder::SearchPath;
     use crate::catalog::Catalog;
+    use rubato_base::text_format::TextContext;
 
     /// A statement keeps its place in its script, and what stands before it is no more than some tokens for who reads it once more.
     #[test]
@@ -411,7 +399,10 @@ mod tests {
                 &[],
                 &[],
                 &Catalog::default(),
-                &ScriptSettings(&TextContext::default(), SearchPath::default()),
+                &TextSettings {
+                    text: TextContext::default(),
+                    path: SearchPath::default(),
+                },
             )
             .expect_err("there is no such column");
             assert_eq!(error.fields().position, Some(before + 8), "{error}");

@@ -1,8 +1,7 @@
 //! The blocks of DO: definitions one after the other, and what is done when one of them fails.
 
-use crate::binder::SearchPath;
+use crate::binder::TextSettings;
 use rubato_base::SqlState;
-use rubato_base::text_format::TextContext;
 
 /// DO: definitions, each of which is bound when those before it are carried out.
 #[derive(Debug)]
@@ -10,7 +9,7 @@ pub struct Definitions {
     /// What it says.
     pub block: Block,
     /// What its texts are bound with.
-    pub settings: BlockSettings,
+    pub settings: TextSettings,
 }
 
 /// Definitions in order, and what is done in their place.
@@ -47,8 +46,19 @@ pub struct Definition {
     pub sql: String,
     /// The line of the block that it begins in, counted from 1.
     pub line: usize,
-    /// What it stands in, as contexts of errors say: `SQL statement`, `EXECUTE` or `IF`.
-    pub place: &'static str,
+    /// What it stands in.
+    pub place: Place,
+}
+
+/// What a text within a block stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is a statement.
+    Statement,
+    /// EXECUTE.
+    Execute,
+    /// The condition of an IF.
+    If,
 }
 
 /// `WHEN conditions THEN steps`
@@ -85,13 +95,4 @@ impl Block {
         let is_for = |handler: &&Handler| handler.conditions.iter().any(|condition| condition.is_for(code));
         self.handlers.iter().find(is_for)
     }
-}
-
-/// What the texts within a block are bound with.
-#[derive(Clone, Debug)]
-pub struct BlockSettings {
-    /// For reading literals.
-    pub text: TextContext,
-    /// Where names are looked for.
-    pub path: SearchPath,
 }

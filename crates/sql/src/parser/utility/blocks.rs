@@ -4,7 +4,7 @@ use super::super::cursor::Cursor;
 use super::super::lexer::TokenKind;
 use super::super::syntax::Source;
 use super::Syntax;
-use crate::statement::{Block, Condition, Definition, Handler, Step};
+use crate::statement::{Block, Condition, Definition, Handler, Place, Step};
 use rubato_base::{Error, Result, SqlState};
 
 /// Blocks within blocks.
@@ -224,7 +224,7 @@ fn step(cursor: &mut Cursor<'_>, depth: usize) -> Result<Option<Step>> {
         Some(Step::Definition(Definition {
             sql,
             line,
-            place: "EXECUTE",
+            place: Place::Execute,
         }))
     } else {
         Some(Step::Definition(definition(cursor, line)?))
@@ -243,7 +243,7 @@ fn choice(cursor: &mut Cursor<'_>, (depth, line): (usize, usize)) -> Result<Step
         let condition = Definition {
             sql: read_condition(cursor)?,
             line,
-            place: "IF",
+            place: Place::If,
         };
         branches.push((condition, steps(cursor, depth + 1)?));
         if cursor.accept_any(&["elsif", "elseif"]).is_none() {
@@ -315,7 +315,7 @@ fn definition(cursor: &mut Cursor<'_>, line: usize) -> Result<Definition> {
     Ok(Definition {
         sql: cursor.source.text[start..end].to_owned(),
         line,
-        place: "SQL statement",
+        place: Place::Statement,
     })
 }
 

@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Extensions as u8;
+const VERSION: u8 = Format::Stacked as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +44,8 @@ enum Format {
     Unchecked = 13,
     /// There are extensions.
     Extensions = 14,
+    /// Domains are over domains.
+    Stacked = 15,
 }
 
 /// Appends a whole catalog.
@@ -86,6 +88,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         12 => Format::Whole,
         13 => Format::Unchecked,
         14 => Format::Extensions,
+        15 => Format::Stacked,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
@@ -254,6 +257,8 @@ mod tests {
         let mut catalog = catalog_of(&[
             "create schema s",
             "create domain s.small as int check (value < 10)",
+            "create domain tiny as s.small not null check (value < 5)",
+            "create domain less as tiny",
             "create table s.t (id serial primary key, x s.small unique)",
             "create table public.t (y int references s.t)",
             "create view s.v as select t.id, u.y from s.t, public.t u",

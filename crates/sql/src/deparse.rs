@@ -1,7 +1,7 @@
 //! Expressions of the catalog as SQL, in the words in which PostgreSQL shows them; where users' types are named there are marks, which
 //! whoever has the catalog replaces.
 
-use crate::catalog::{KeyExpression, RowExpression, Table};
+use crate::catalog::{Domain, KeyExpression, RowExpression, Table};
 use crate::system_tables::quoted;
 use rubato_base::enumeration::Marked;
 use rubato_base::text_format::{TextContext, write_text};
@@ -17,9 +17,13 @@ pub(crate) fn shown(table: &Table, own: &RowExpression) -> String {
     expression(&name, &own.expr)
 }
 
-/// The condition of a domain.
-pub(crate) fn shown_of_value(condition: &Expr) -> String {
-    expression(&|_| "VALUE".to_owned(), condition)
+/// A condition of a domain's own. Where that is over another one, its values are told to be of the type beneath both.
+pub(crate) fn shown_of_value(domain: &Domain, condition: &Expr) -> String {
+    let value = match &domain.base {
+        Some(_) => format!("(VALUE)::{}", domain.column_type),
+        None => "VALUE".to_owned(),
+    };
+    expression(&|_| value.clone(), condition)
 }
 
 /// What a number in a key stands for, as it stands in CREATE INDEX: a column's name, a call, or anything else in brackets.

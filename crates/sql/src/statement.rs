@@ -644,6 +644,8 @@ pub enum AlterAction {
         column: usize,
         /// Its new type.
         column_type: rubato_base::ColumnType,
+        /// The domain that this is of.
+        domain: Option<RelationName>,
         /// What becomes of the values, over the rows as they were; `None`: they stay as they are.
         conversion: Option<rubato_formula::Expr>,
         /// The default as a value of the new type, if there is one.

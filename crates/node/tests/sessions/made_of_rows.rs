@@ -244,3 +244,35 @@ fn a_domain_does_not_change_under_a_new_table() {
     let wrong = world.ask(0, "insert into spent values (-1)").join("\n");
     assert!(wrong.contains("23514"), "{wrong}");
 }
+
+/// The same of a domain over it, and of a table of that one; what is stored of both is there after a restart.
+#[test]
+fn a_domain_does_not_change_under_a_new_domain() {
+    let mut world = World::new(2);
+    world.must(0, "create domain amount as int; create domain price as amount");
+    world.must(0, "begin; create domain small as amount check (value < 10)");
+    world.must(1, "alter domain amount add check (value > 0)");
+    let said = world.ask(0, "commit").join("\n");
+    assert!(said.contains("40001"), "{said}");
+    world.must(0, "begin; create table spent (a price)");
+    world.must(1, "alter domain amount add constraint even check (value % 2 = 0)");
+    let said = world.ask(0, "commit").join("\n");
+    assert!(said.contains("40001"), "{said}");
+    world.must(0, "begin; drop domain price, amount");
+    world.must(1, "create domain small as amount check (value < 10)");
+    let said = world.ask(0, "commit").join("\n");
+    assert!(said.contains("40001"), "{said}");
+    let mut world = world.restart();
+    world.must(0, "create table spent (a price, b small); insert into spent values (2, 4)");
+    world.must(1, "alter domain amount add constraint less check (value < 50)");
+    let mut world = world.restart();
+    for (sql, constraint) in [
+        ("update spent set a = -2", "amount_check"),
+        ("update spent set b = 3", "even"),
+        ("update spent set a = a + 60", "less"),
+        ("select 12::small", "small_check"),
+    ] {
+        let wrong = world.ask(0, sql).join("\n");
+        assert!(wrong.contains("23514") && wrong.contains(constraint), "{sql}: {wrong}");
+    }
+}

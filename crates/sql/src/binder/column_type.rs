@@ -4,7 +4,7 @@ use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::typed::Typed;
 use super::{Context, located};
-use crate::catalog::{Check, RowExpression, Table};
+use crate::catalog::{Check, Domain, RowExpression, Table};
 use crate::parser::syntax::{Source, parse_expressions};
 use crate::statement::AlterAction;
 use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState};
@@ -28,17 +28,21 @@ impl Context<'_> {
             let message = format!("cannot alter type of column \"{}\" twice", table.columns[column].name);
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        if self.domain(data_type)?.is_some() {
-            return Err(Error::unsupported("changing the type of a column to a domain"));
-        }
-        let column_type = self.bind_type(data_type)?;
-        let conversion = self.conversion(using, table, column, column_type)?;
+        let domain = self.domain(data_type)?;
+        let column_type = match &domain {
+            Some(domain) => domain.column_type,
+            None => self.bind_type(data_type)?,
+        };
+        let conversion = self.conversion(using, table, column, (column_type, domain.as_deref()))?;
         let default = self.converted_default(table, column, column_type)?;
-        table.columns[column].column_type = column_type;
-        table.columns[column].default.clone_from(&default);
+        let definition = &mut table.columns[column];
+        definition.column_type = column_type;
+        definition.default.clone_from(&default);
+        definition.domain = domain.as_ref().map(|domain| domain.key());
         Ok(AlterAction::AlterType {
             column,
             column_type,
+            domain: definition.domain.clone(),
             conversion,
             default,
         })
@@ -50,8 +54,9 @@ impl Context<'_> {
         using: Option<&ast::Expr>,
         table: &Table,
         column: usize,
-        to: ColumnType,
+        (to, domain): (ColumnType, Option<&Domain>),
     ) -> Result<Option<Expr>> {
+        let has_rules = domain.is_some_and(|domain| domain.rules().next().is_some());
         let known = self.catalog.tables.get(&table.key());
         let rows = match known.filter(|known| column < known.columns.len()) {
             Some(known) => Arc::clone(known),
@@ -67,7 +72,7 @@ impl Context<'_> {
                     "You might need to add an explicit cast.".to_owned(),
                 )
             }
-            None if keeps_values(own.column_type, to) => return Ok(None),
+            None if !has_rules && keeps_values(own.column_type, to) => return Ok(None),
             None => {
                 let typed = Typed {
                     expr: Expr::Column(column),
@@ -85,14 +90,28 @@ impl Context<'_> {
                 Some(_) => "result of USING clause for column",
                 None => "column",
             };
-            let message = format!(
-                "{what} \"{}\" cannot be cast automatically to type {}",
-                own.name, to.data_type
-            );
+            let wanted = match domain {
+                Some(domain) => self.path.written_type(&domain.key(), self.catalog),
+                None => to.data_type.to_string(),
+            };
+            let message = format!("{what} \"{}\" cannot be cast automatically to type {wanted}", own.name);
             return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
         }
         let span = using.map_or(Span::empty(), Spanned::span);
-        let value = located(self, span, self.assign(typed, &own.name, to))?;
+        let expr = located(self, span, self.assign(typed, &own.name, to))?;
+        let value = match domain {
+            None => expr,
+            Some(domain) => {
+                let (data_type, modifier) = (to.data_type, to.modifier);
+                let typed = Typed {
+                    expr,
+                    data_type,
+                    modifier,
+                    span,
+                };
+                self.checked_by_domain(typed, domain)?.expr
+            }
+        };
         Ok(Some(value.fold_constants()))
     }
 

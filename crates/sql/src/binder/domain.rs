@@ -7,7 +7,7 @@ use super::generated_names::{free_name, has_constraint};
 use super::scope::Scope;
 use super::typed::Typed;
 use super::types::{TypeName, no_domain, no_type, type_by_name};
-use crate::catalog::{Column, Domain, DomainCheck, RelationName, SchemaId, no_schema};
+use crate::catalog::{Column, Domain, DomainBase, DomainCheck, RelationName, SchemaId, no_schema};
 use crate::parser::syntax::{parse_expression, parse_type};
 use crate::parser::utility::{AlterDomainAction, DomainStatement, DomainSyntax, Part};
 use crate::statement::{DomainChange, SchemaChange};
@@ -104,30 +104,22 @@ impl Context<'_> {
         }
         let base_name = parse_type(self.part(syntax.base).source)?;
         let base = self.domain(&base_name)?;
-        let mut domain = match base {
-            // What the other one says holds for this one too.
-            Some(base) => Domain {
-                oid: 0,
-                version: 0,
-                schema,
-                name,
-                ..(*base).clone()
+        let mut domain = Domain {
+            oid: 0,
+            version: 0,
+            schema,
+            name,
+            column_type: match &base {
+                Some(base) => base.column_type,
+                None => self.bind_type(&base_name)?,
             },
-            None => Domain {
-                oid: 0,
-                version: 0,
-                schema,
-                name,
-                column_type: self.bind_type(&base_name)?,
-                not_null: false,
-                default: None,
-                default_text: None,
-                checks: Vec::new(),
-            },
+            not_null: syntax.not_null,
+            // As in PostgreSQL: the default is that of this moment, what else the other one says holds for this one as it changes.
+            default: base.as_ref().and_then(|base| base.default.clone()),
+            default_text: base.as_ref().and_then(|base| base.default_text.clone()),
+            checks: Vec::new(),
+            base: base.map(|base| of_no_values(base.as_base())),
         };
-        // Of its own values there are none yet.
-        domain.checks.iter_mut().for_each(|check| check.is_valid = true);
-        domain.not_null |= syntax.not_null;
         if let Some(part) = syntax.default {
             (domain.default, domain.default_text) = self.domain_default(part, &domain)?;
         }
@@ -174,6 +166,10 @@ impl Context<'_> {
         let name = self.old_type(path, false)?;
         let Some(domain) = self.catalog.domains.get(&name) else {
             return Err(match self.catalog.enums.contains_key(&name) {
+                true if matches!(action, AlterDomainAction::Move(_)) => {
+                    let message = format!("{} is not a domain", self.path.written_type(&name, self.catalog));
+                    Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                }
                 true => no_domain(&name.name),
                 false => no_type(&name.name),
             });
@@ -197,10 +193,17 @@ impl Context<'_> {
             AlterDomainAction::ValidateConstraint(name) => DomainChange::ValidateConstraint(name),
             AlterDomainAction::DropConstraint { name, if_exists } => DomainChange::DropConstraint { name, if_exists },
             AlterDomainAction::RenameConstraint { from, to } => DomainChange::RenameConstraint { from, to },
+            AlterDomainAction::Move(moved) => DomainChange::Move(self.type_moved_to(moved, &name)?),
             AlterDomainAction::Owner => DomainChange::Owner,
         };
         Ok(SchemaChange::AlterDomain { name, change })
     }
+}
+
+/// A new domain has no values yet that could violate anything.
+fn of_no_values(mut base: DomainBase) -> DomainBase {
+    base.checks.iter_mut().for_each(|check| check.is_valid = true);
+    base
 }
 
 impl Definition<'_, '_> {

@@ -42,16 +42,20 @@ impl Context<'_> {
                         check_label(&new)?;
                         EnumChange::RenameValue { old, new }
                     }
-                    AlterTypeAction::Move(Moved::Name(name)) => EnumChange::Move(MovedTo::Name(name)),
-                    AlterTypeAction::Move(Moved::Schema(schema)) => {
-                        let id = self.schema_to_create_in(&schema, &found.name)?;
-                        EnumChange::Move(MovedTo::Schema(id))
-                    }
+                    AlterTypeAction::Move(moved) => EnumChange::Move(self.type_moved_to(moved, &found)?),
                     AlterTypeAction::Owner => EnumChange::Owner,
                 };
                 Ok(SchemaChange::AlterEnum { name: found, change })
             }
         }
+    }
+
+    /// Where a type is to be. 3F000.
+    pub(super) fn type_moved_to(&self, moved: Moved, found: &RelationName) -> Result<MovedTo> {
+        Ok(match moved {
+            Moved::Name(name) => MovedTo::Name(name),
+            Moved::Schema(schema) => MovedTo::Schema(self.schema_to_create_in(&schema, &found.name)?),
+        })
     }
 
     fn create_enum(&self, path: &[String], labels: Vec<String>) -> Result<SchemaChange> {

@@ -2,10 +2,10 @@
 
 use super::{Format, damaged};
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Dependency, Domain, DomainCheck, DomainRule, EnumType, Extension, ForeignKey,
-    Index, IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, PARTS_MAX, ReferentialAction, RelationName,
-    Remarked, RowExpression, SchemaId, Sequence, Spread, SpreadWay, Table, View, ViewCheck, ViewOptions, ViewQuery,
-    available_extension,
+    Catalog, Check, Column, Deferral, Dependency, Domain, DomainBase, DomainCheck, DomainRule, EnumType, Extension,
+    ForeignKey, Index, IndexOptions, KeyExpression, KeyOrder, Materialised, OnCommit, PARTS_MAX, ReferentialAction,
+    RelationName, Remarked, RowExpression, SchemaId, Sequence, Spread, SpreadWay, Table, View, ViewCheck, ViewOptions,
+    ViewQuery, available_extension,
 };
 use rubato_base::codec::{ByteReader, decode_value};
 use rubato_base::{ColumnType, EnumLabel, NodeId, Result, TableId, Value};
@@ -74,7 +74,7 @@ fn extension(reader: &mut ByteReader<'_>) -> Result<(String, Extension)> {
 }
 
 fn domain(reader: &mut ByteReader<'_>, format: Format) -> Result<Domain> {
-    let domain = Domain {
+    Ok(Domain {
         oid: reader.u32()?,
         version: reader.u64()?,
         schema: SchemaId(reader.u32()?),
@@ -83,19 +83,32 @@ fn domain(reader: &mut ByteReader<'_>, format: Format) -> Result<Domain> {
         not_null: flag(reader)?,
         default: option(reader, expr)?,
         default_text: option(reader, text)?,
-        checks: list(reader, |reader| {
-            Ok(DomainCheck {
-                name: text(reader)?,
-                condition: expr(reader)?,
-                is_valid: validity(reader, format)?,
-            })
-        })?,
-    };
-    let checks = domain.checks.iter();
-    checks
-        .into_iter()
-        .try_for_each(|check| expr_within(&check.condition, 1))?;
-    Ok(domain)
+        checks: domain_checks(reader, format)?,
+        base: match format >= Format::Stacked {
+            true => option(reader, |reader| domain_base(reader, format))?,
+            false => None,
+        },
+    })
+}
+
+fn domain_base(reader: &mut ByteReader<'_>, format: Format) -> Result<DomainBase> {
+    Ok(DomainBase {
+        oid: reader.u32()?,
+        not_null: flag(reader)?,
+        checks: domain_checks(reader, format)?,
+    })
+}
+
+fn domain_checks(reader: &mut ByteReader<'_>, format: Format) -> Result<Vec<DomainCheck>> {
+    list(reader, |reader| {
+        let check = DomainCheck {
+            name: text(reader)?,
+            condition: expr(reader)?,
+            is_valid: validity(reader, format)?,
+        };
+        expr_within(&check.condition, 1)?;
+        Ok(check)
+    })
 }
 
 fn enum_type(reader: &mut ByteReader<'_>) -> Result<EnumType> {

@@ -1,9 +1,9 @@
 //! Writing.
 
 use crate::catalog::{
-    Catalog, Check, Column, Deferral, Domain, EnumType, ForeignKey, Index, IndexOptions, KeyExpression, Materialised,
-    OnCommit, ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, SpreadWay, Table, View,
-    ViewCheck, ViewOptions, ViewQuery,
+    Catalog, Check, Column, Deferral, Domain, DomainCheck, EnumType, ForeignKey, Index, IndexOptions, KeyExpression,
+    Materialised, OnCommit, ReferentialAction, RelationName, Remarked, RowExpression, SchemaId, Sequence, SpreadWay,
+    Table, View, ViewCheck, ViewOptions, ViewQuery,
 };
 use rubato_base::codec::{encode_value, put_bytes, put_data_type, put_length};
 use rubato_base::{ColumnType, Value};
@@ -54,7 +54,16 @@ fn domain(domain: &Domain, out: &mut Vec<u8>) {
     out.push(u8::from(domain.not_null));
     option(out, domain.default.as_ref(), expr);
     option(out, domain.default_text.as_ref(), |out, default| text(out, default));
-    list(out, domain.checks.iter(), |out, check| {
+    domain_checks(out, &domain.checks);
+    option(out, domain.base.as_ref(), |out, base| {
+        out.extend_from_slice(&base.oid.to_le_bytes());
+        out.push(u8::from(base.not_null));
+        domain_checks(out, &base.checks);
+    });
+}
+
+fn domain_checks(out: &mut Vec<u8>, checks: &[DomainCheck]) {
+    list(out, checks.iter(), |out, check| {
         text(out, &check.name);
         expr(out, &check.condition);
         out.push(u8::from(check.is_valid));

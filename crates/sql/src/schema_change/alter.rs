@@ -123,12 +123,14 @@ impl Change {
             AlterAction::AlterType {
                 column,
                 column_type,
+                domain,
                 conversion,
                 default,
             } => {
                 self.refuse_under_views(table, Some(*column), "alter type of a column")?;
                 self.retype_identity(table, *column, column_type.data_type)?;
-                self.alter_type(table, (*column, *column_type), conversion.as_ref(), default.as_ref())
+                let to = (*column, *column_type, domain.as_ref());
+                self.alter_type(table, to, conversion.as_ref(), default.as_ref())
             }
             AlterAction::ReplaceChecks(checks) => self.replace_checks(table, checks),
             AlterAction::ReplaceExpressions {

@@ -13,7 +13,7 @@ impl Change {
     pub fn alter_type(
         &mut self,
         table: &RelationName,
-        (column, column_type): (usize, ColumnType),
+        (column, column_type, domain): (usize, ColumnType, Option<&RelationName>),
         conversion: Option<&Expr>,
         default: Option<&Expr>,
     ) -> Result<()> {
@@ -22,11 +22,15 @@ impl Change {
         if definition.default.is_some() {
             definition.default = default.cloned();
         }
-        definition.domain = None;
+        definition.domain = domain.cloned();
         let own = self.table_mut(table)?;
         // What its domain said of it, it says no more.
         own.checks
             .retain(|check| check.domain.is_none() || !check.columns.contains_column(column));
+        if let Some(domain) = domain {
+            self.follow_domain(table, column, domain)?;
+        }
+        let own = self.table_mut(table)?;
         let is_key =
             own.primary_key.contains(&column) || own.indexes.iter().any(|index| index.columns.contains(&column));
         refuse_under_generated(own, column)?;

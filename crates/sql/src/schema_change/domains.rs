@@ -4,7 +4,7 @@ use super::StorageWork;
 use super::apply::Change;
 use crate::binder::no_type;
 use crate::catalog::{Domain, RelationName, Table};
-use crate::statement::DomainChange;
+use crate::statement::{DomainChange, MovedTo};
 use rubato_base::{Error, Result, SqlState};
 use rubato_formula::Expr;
 use std::sync::Arc;
@@ -61,6 +61,7 @@ impl Change {
                 }
             }
             DomainChange::RenameConstraint { from, to } => rename_check(&mut domain, from, to)?,
+            DomainChange::Move(to) => return self.move_domain(name, to),
             DomainChange::Owner => return Ok(()),
         }
         let verifies = match change {
@@ -70,12 +71,72 @@ impl Change {
             DomainChange::SetDefault(..)
             | DomainChange::DropConstraint { .. }
             | DomainChange::RenameConstraint { .. }
+            | DomainChange::Move(_)
             | DomainChange::Owner => false,
         };
-        for table in self.tables_of_domain(name) {
+        self.tell_domain(domain, verifies)
+    }
+
+    /// Puts what a domain says by now into the catalog, into the columns of it, and into the domains over it.
+    fn tell_domain(&mut self, domain: Domain, verifies: bool) -> Result<()> {
+        for table in self.tables_of_domain(&domain.key()) {
             self.take_over_domain(&table, &domain, verifies)?;
         }
+        for name in self.domains_over(domain.oid) {
+            let above = (*self.catalog.domains[&name]).clone();
+            let base = Some(domain.as_base());
+            self.tell_domain(Domain { base, ..above }, verifies)?;
+        }
         self.put_domain(domain);
+        Ok(())
+    }
+
+    /// The domains that are over this one, and over no other in between.
+    pub(super) fn domains_over(&self, oid: u32) -> Vec<RelationName> {
+        let domains = self.catalog.domains.values();
+        let over = domains.filter(|domain| domain.is_over(oid));
+        over.map(|domain| domain.key()).collect()
+    }
+
+    /// Gives a domain another name, or puts it into another schema.
+    pub(super) fn move_domain(&mut self, old: &RelationName, to: &MovedTo) -> Result<()> {
+        let Some(domain) = self.catalog.domains.get(old).cloned() else {
+            return Err(no_type(&old.name));
+        };
+        let Some(new) = self.moved_type(old, to)? else {
+            return Ok(());
+        };
+        for table in self.tables_of_domain(old) {
+            let table = self.table_mut(&table)?;
+            let columns: Vec<usize> = columns_of(table, old).collect();
+            for column in columns {
+                table.columns[column].domain = Some(new.clone());
+            }
+            let rules = table.checks.iter_mut().filter_map(|check| check.domain.as_mut());
+            for rule in rules.filter(|rule| rule.domain == *old) {
+                rule.domain = new.clone();
+            }
+        }
+        self.catalog.domains.remove(old);
+        self.put_domain(Domain {
+            schema: new.schema,
+            name: new.name.to_string(),
+            ..(*domain).clone()
+        });
+        Ok(())
+    }
+
+    /// Gives a column what its domain says.
+    pub(super) fn follow_domain(&mut self, table: &RelationName, column: usize, domain: &RelationName) -> Result<()> {
+        let Some(domain) = self.catalog.domains.get(domain).cloned() else {
+            return Err(no_type(&domain.name));
+        };
+        let own = self.table_mut(table)?;
+        own.checks.extend(domain.checks_of(column));
+        let definition = &mut own.columns[column];
+        if definition.default_text.is_none() && definition.generated.is_none() {
+            definition.default.clone_from(&domain.default);
+        }
         Ok(())
     }
 

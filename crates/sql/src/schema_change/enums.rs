@@ -65,7 +65,7 @@ impl Change {
                     Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
                 }
                 EnumChange::Owner => Ok(()),
-                EnumChange::Move(_) => Err(Error::unsupported("renaming or moving a domain")),
+                EnumChange::Move(to) => self.move_domain(name, to),
             };
         };
         match change {
@@ -149,12 +149,12 @@ impl Change {
         Ok(())
     }
 
-    fn move_enum(&mut self, own: &EnumType, to: &MovedTo) -> Result<()> {
-        let old = own.key();
+    /// What a type is to be called; `None` if it is called so. 42710.
+    pub(super) fn moved_type(&self, old: &RelationName, to: &MovedTo) -> Result<Option<RelationName>> {
         let new = match to {
             MovedTo::Name(name) => old.sibling(name.as_str()),
-            MovedTo::Schema(schema) if *schema == old.schema => return Ok(()),
-            MovedTo::Schema(schema) => RelationName::new(*schema, old.name.as_str()),
+            MovedTo::Schema(schema) if *schema == old.schema => return Ok(None),
+            MovedTo::Schema(schema) => RelationName::new(*schema, old.name.clone()),
         };
         if let MovedTo::Schema(schema) = to
             && self.catalog.name_is_taken(&new)
@@ -164,7 +164,15 @@ impl Change {
             return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
         }
         self.check_type_name(&new)?;
-        self.refuse_under_views(&old, None, "rename or move a type")?;
+        self.refuse_under_views(old, None, "rename or move a type")?;
+        Ok(Some(new))
+    }
+
+    fn move_enum(&mut self, own: &EnumType, to: &MovedTo) -> Result<()> {
+        let old = own.key();
+        let Some(new) = self.moved_type(&old, to)? else {
+            return Ok(());
+        };
         self.catalog.enums.remove(&old);
         self.put_enum(EnumType {
             schema: new.schema,

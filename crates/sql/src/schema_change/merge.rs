@@ -1,7 +1,7 @@
 //! Two schema changes at once: what one transaction changed, on top of what others have committed meanwhile.
 
 use super::sequences_read;
-use crate::catalog::{Catalog, RelationName, SchemaId, Sequence, Table};
+use crate::catalog::{Catalog, Domain, RelationName, SchemaId, Sequence, Table};
 use rubato_base::DataType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -150,6 +150,16 @@ fn check_domains(base: &Catalog, newest: &Catalog, merged: &Catalog, changes: &C
         changed(&base.tables, &newest.tables),
         changed(&base.domains, &newest.domains),
     );
+    let is_as_beneath = |domain: &&Arc<Domain>| match &domain.base {
+        Some(base) => merged
+            .domains
+            .values()
+            .any(|other| other.oid == base.oid && other.as_base() == *base),
+        None => true,
+    };
+    if let Some(domain) = merged.domains.values().find(|domain| !is_as_beneath(domain)) {
+        return Err(domain.key());
+    }
     for table in merged.tables.values() {
         let used = table.columns.iter().filter_map(|column| column.domain.as_ref());
         for domain in used {

@@ -103,10 +103,10 @@ impl Change {
             }
         }
         for name in types {
-            // A domain of an enum may have gone with it.
+            // A domain of an enum, or of another domain, may have gone with it.
             if self.catalog.has_type(name) {
                 self.cascades_to(self.kind_and_name(name));
-                self.drop_type(name, true)?;
+                self.drop_type(name, &[])?;
             }
         }
         Ok(())

@@ -40,12 +40,13 @@ impl Change {
         cascade: bool,
         tag: &str,
     ) -> Result<()> {
+        let mut going = Vec::new();
         for name in names {
             if self.catalog.enums.contains_key(name) && tag == "DROP DOMAIN" {
                 return Err(no_domain(&name.name));
             }
             if self.catalog.has_type(name) {
-                self.drop_type(name, cascade)?;
+                going.push(name.clone());
                 continue;
             }
             if !if_exists {
@@ -54,20 +55,44 @@ impl Change {
             let message = format!("type \"{name}\" does not exist, skipping");
             self.notice(SqlState::SUCCESSFUL_COMPLETION, message);
         }
+        if !cascade {
+            self.refuse_used_types(&going)?;
+        }
+        for name in &going {
+            // It may have gone with another one of these.
+            if self.catalog.has_type(name) {
+                self.drop_type(name, &going)?;
+            }
+        }
         Ok(())
     }
 
-    /// What depends on the type goes too with CASCADE, and refuses it without.
-    pub(super) fn drop_type(&mut self, name: &RelationName, cascade: bool) -> Result<()> {
-        let written = format!("type {}", self.described_type(name));
-        let mut lines = self.lines_of_type(name, &[]);
-        self.add_dependent_lines(&written, (name, None), &[], &mut lines);
-        if !lines.is_empty() && !cascade {
-            let message = format!("cannot drop {written} because other objects depend on it");
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .with_detail(lines.join("\n"))
-                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+    /// 2BP01 if others depend on types that are dropped.
+    fn refuse_used_types(&self, names: &[RelationName]) -> Result<()> {
+        let mut lines = Vec::new();
+        for name in names.iter().rev() {
+            lines.extend(self.lines_of_type(name, names));
+            let written = format!("type {}", self.described_type(name));
+            self.add_dependent_lines(&written, (name, None), &[], &mut lines);
         }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let message = match names {
+            [name] => {
+                let written = self.described_type(name);
+                format!("cannot drop type {written} because other objects depend on it")
+            }
+            _ => "cannot drop desired object(s) because other objects depend on them".to_owned(),
+        };
+        Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+            .with_detail(lines.join("\n"))
+            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."))
+    }
+
+    /// Drops a type and what depends on it, and tells of that, but for the types `besides`, which go anyway.
+    pub(super) fn drop_type(&mut self, name: &RelationName, besides: &[RelationName]) -> Result<()> {
+        let written = format!("type {}", self.described_type(name));
         for dependent in self.dependents_of_type(name) {
             // It may have gone with another one.
             if self.catalog.tables.contains_key(&dependent.table) {
@@ -75,8 +100,10 @@ impl Change {
             }
         }
         for domain in self.domains_of(name) {
-            self.cascades_to(format!("type {}", self.described_type(&domain)));
-            self.drop_type(&domain, true)?;
+            if !besides.contains(&domain) {
+                self.cascades_to(format!("type {}", self.described_type(&domain)));
+            }
+            self.drop_type(&domain, besides)?;
         }
         self.release_relation(&written, name, None, &[], true)?;
         self.catalog.domains.remove(name);
@@ -130,39 +157,53 @@ impl Change {
         self.drop_constraint(table, &key, false, true)
     }
 
-    /// What depends on a type, but for what belongs to the relations in `besides`; views not.
+    /// What depends on a type, however far, but for what belongs to the relations in `besides`; views not.
     pub(super) fn lines_of_type(&self, name: &RelationName, besides: &[RelationName]) -> Vec<String> {
         let mut dependents = self.dependents_of_type(name);
         dependents.retain(|dependent| !besides.contains(&dependent.table));
-        let lines = dependents.iter().map(|Dependent { table, part, on }| {
+        let mut found: Vec<(u32, Vec<String>)> = Vec::new();
+        for Dependent { table, part, on } in &dependents {
+            let number = self.catalog.tables.get(table).map_or(0, |table| table.oid);
             let table = self.kind_and_name(table);
-            match part {
+            let line = match part {
                 Part::Column(column) => format!("column {column} of {table} depends on type {on}"),
                 Part::Default(_, column) => {
                     format!("default value for column {column} of {table} depends on type {on}")
                 }
                 Part::Check(name) => format!("constraint {name} on {table} depends on type {on}"),
                 Part::Index(name) => format!("index {name} depends on type {on}"),
-            }
-        });
+            };
+            found.push((number, vec![line]));
+        }
         let written = self.described_type(name);
-        let mut domains = self.domains_of(name);
-        domains.retain(|domain| !besides.contains(domain));
-        let domains = domains.iter().map(|domain| {
-            let domain = self.described_type(domain);
-            format!("type {domain} depends on type {written}")
-        });
-        lines.chain(domains).collect()
+        for domain in self.domains_of(name) {
+            if besides.contains(&domain) {
+                continue;
+            }
+            let number = self.catalog.domains.get(&domain).map_or(0, |domain| domain.oid);
+            let mut lines = vec![format!(
+                "type {} depends on type {written}",
+                self.described_type(&domain)
+            )];
+            lines.extend(self.lines_of_type(&domain, besides));
+            found.push((number, lines));
+        }
+        // As PostgreSQL tells it: what is older first, and then what depends on that.
+        found.sort_by_key(|(number, _)| *number);
+        found.into_iter().flat_map(|(_, lines)| lines).collect()
     }
 
-    /// The domains of an enum.
+    /// The domains of an enum, and those over a domain.
     fn domains_of(&self, name: &RelationName) -> Vec<RelationName> {
+        if let Some(own) = self.catalog.domains.get(name) {
+            return self.domains_over(own.oid);
+        }
         let Some(own) = self.catalog.enums.get(name) else {
             return Vec::new();
         };
         let is_of = |data_type: DataType| data_type.enum_number() == Some(own.oid);
         let domains = self.catalog.domains.values();
-        let of_it = domains.filter(|domain| is_of(domain.column_type.data_type));
+        let of_it = domains.filter(|domain| domain.base.is_none() && is_of(domain.column_type.data_type));
         of_it.map(|domain| domain.key()).collect()
     }
 

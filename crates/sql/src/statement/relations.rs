@@ -36,6 +36,8 @@ pub enum DomainChange {
         /// IF EXISTS.
         if_exists: bool,
     },
+    /// RENAME TO and SET SCHEMA.
+    Move(MovedTo),
     /// OWNER TO.
     Owner,
 }

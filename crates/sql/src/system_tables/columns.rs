@@ -1,6 +1,7 @@
 //! `information_schema.columns`.
 
 use super::definitions::shown_default;
+use super::domains::{beneath, domain_facts, domain_kind};
 use super::information::{number, yes_or_no};
 use super::values::type_names;
 use super::{Source, View, int4, registry, text};
@@ -56,6 +57,7 @@ const COLUMN_COLUMNS: &[&str] = &[
 ];
 
 /// What `information_schema.columns` says of a type.
+#[derive(Default)]
 pub(super) struct TypeFacts {
     pub length: Option<i64>,
     pub bytes: Option<i64>,
@@ -154,10 +156,15 @@ struct ColumnRow<'a> {
 
 impl ColumnRow<'_> {
     fn row(&self, view: &View<'_>) -> Vec<Value> {
-        let facts = type_facts(self.column_type);
         let data_type = self.column_type.data_type;
-        let shown = shown_kind(data_type);
-        let (type_schema, type_name) = own_name(view, data_type);
+        let domain = self.domain.and_then(|domain| view.catalog.domains.get(domain));
+        // What a column is shown as that is of a domain is what that one is over.
+        let shown = domain.map_or_else(|| shown_kind(data_type), |domain| domain_kind(domain));
+        let facts = domain.map_or_else(|| type_facts(self.column_type), |domain| domain_facts(domain));
+        let (type_schema, type_name) = match domain {
+            Some(domain) => beneath(view, domain),
+            None => own_name(view, data_type),
+        };
         let sequence = self.identity.and_then(|(_, sequence)| sequence);
         let of_sequence =
             |value: fn(&Sequence) -> i64| sequence.map_or(Value::Null, |sequence| text(&value(sequence).to_string()));

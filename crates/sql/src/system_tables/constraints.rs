@@ -6,7 +6,7 @@ use super::objects::{
     check_number, default_number, domain_check_number, foreign_key_number, referred_index, table_indexes,
 };
 use super::{Source, View, column_numbers, none_of_table, oid, text};
-use crate::catalog::{Check, Deferral, Dependency, ReferentialAction, Remarked, Table, ViewQuery};
+use crate::catalog::{Check, Deferral, Dependency, Domain, ReferentialAction, Remarked, Table, ViewQuery};
 use crate::deparse::shown_of_value;
 use crate::schema_change::sequences_read;
 use rubato_base::{Array, DataType, Value};
@@ -266,7 +266,7 @@ fn domain_checks(view: &View<'_>) -> Vec<Vec<Value>> {
                 Value::Bool(false),
                 Value::Null,
                 Value::Null,
-                text(&format!("({})", shown_of_value(&check.condition))),
+                text(&format!("({})", shown_of_value(domain, &check.condition))),
             ]);
         }
     }
@@ -297,6 +297,12 @@ fn dependencies_on_sequences(of: (u32, u32), default: Option<&Expr>, view: &View
     let is_there = |number: &u32| view.catalog.sequences.values().any(|sequence| sequence.id == *number);
     let needed = read.into_iter().filter(is_there);
     rows.extend(needed.map(|number| dependency(of, (CLASSES, number), 0, "n")));
+}
+
+/// The number of the type that a domain is over, if the users made it.
+fn type_beneath(domain: &Domain) -> Option<u32> {
+    let base = domain.base.as_ref().map(|base| base.oid);
+    base.or_else(|| domain.column_type.data_type.enum_number())
 }
 
 fn dependencies_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
@@ -443,6 +449,7 @@ fn other_dependencies(view: &View<'_>) -> Vec<Vec<Value>> {
     }
     for domain in view.catalog.domains.values() {
         dependencies_on_sequences((TYPES, domain.oid), domain.default.as_ref(), view, &mut rows);
+        rows.extend(type_beneath(domain).map(|number| dependency((TYPES, domain.oid), (TYPES, number), 0, "n")));
     }
     rows
 }

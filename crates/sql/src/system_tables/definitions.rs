@@ -84,7 +84,7 @@ pub(super) fn constraint_by_number(view: &View<'_>, number: i64, pretty: bool) -
         Object::ForeignKey(table, place) => foreign_key(view, table, table.foreign_keys.get(*place)?),
         Object::DomainCheck(domain, place) => {
             let check = domain.checks.get(*place)?;
-            let condition = view.named(shown_of_value(&check.condition));
+            let condition = view.named(shown_of_value(domain, &check.condition));
             // What is in brackets by itself has no others.
             let is_enclosed = condition.starts_with('(') && condition.ends_with(')');
             match is_enclosed && pretty {

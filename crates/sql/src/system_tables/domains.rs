@@ -1,6 +1,6 @@
 //! Domains as types, and as `information_schema` shows them.
 
-use super::columns::{interval_type, own_name, shown_kind, type_facts};
+use super::columns::{TypeFacts, interval_type, own_name, shown_kind, type_facts};
 use super::definitions::shown_literal;
 use super::information::in_schema;
 use super::{OWNER, Source, View, no_others, none_of_table, oid, text};
@@ -92,9 +92,39 @@ fn constraints(view: &View<'_>) -> Vec<Vec<Value>> {
 }
 
 fn base_type(view: &View<'_>, domain: &Domain) -> Vec<Value> {
-    let (schema, name) = own_name(view, domain.column_type.data_type);
+    let (schema, name) = beneath(view, domain);
     let base = [text(view.database), text(&schema), text(&name)].into_iter();
     base.chain(in_schema(view, domain.schema, &domain.name)).collect()
+}
+
+/// What `information_schema` calls the type that a domain is over.
+pub(super) fn domain_kind(domain: &Domain) -> &'static str {
+    match &domain.base {
+        Some(_) => "USER-DEFINED",
+        None => shown_kind(domain.column_type.data_type),
+    }
+}
+
+/// What it says of that type: nothing, if it is a domain itself.
+pub(super) fn domain_facts(domain: &Domain) -> TypeFacts {
+    match &domain.base {
+        Some(_) => TypeFacts::default(),
+        None => type_facts(domain.column_type),
+    }
+}
+
+/// Schema and name of what a domain is over.
+pub(super) fn beneath(view: &View<'_>, domain: &Domain) -> (String, String) {
+    match domain_beneath(view, domain) {
+        Some(base) => (view.catalog.schema_name(base.schema), base.name.clone()),
+        None => own_name(view, domain.column_type.data_type),
+    }
+}
+
+fn domain_beneath<'a>(view: &'a View<'_>, domain: &Domain) -> Option<&'a Domain> {
+    let number = domain.base.as_ref()?.oid;
+    let mut domains = view.catalog.domains.values();
+    domains.find(|other| other.oid == number).map(|found| &**found)
 }
 
 fn columns_of_domains(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
@@ -109,15 +139,14 @@ fn columns_of_domains(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
 }
 
 fn row(view: &View<'_>, domain: &Domain) -> Vec<Value> {
-    let facts = type_facts(domain.column_type);
+    let facts = domain_facts(domain);
     let number = |value: Option<i64>| value.map_or(Value::Null, super::int4);
-    let data_type = domain.column_type.data_type;
-    let (type_schema, type_name) = own_name(view, data_type);
+    let (type_schema, type_name) = beneath(view, domain);
     vec![
         text(view.database),
         text(&view.catalog.schema_name(domain.schema)),
         text(&domain.name),
-        text(shown_kind(data_type)),
+        text(domain_kind(domain)),
         number(facts.length),
         number(facts.bytes),
         number(facts.precision),
@@ -154,8 +183,8 @@ pub(super) fn types(view: &View<'_>, columns: &[&str], known: &[Vec<Value>]) -> 
             "typispreferred" => Value::Bool(false),
             "typarray" | "typelem" => oid(0),
             "typnotnull" => Value::Bool(domain.not_null),
-            "typbasetype" => number.clone(),
-            "typtypmod" => Value::Int4(domain.column_type.modifier),
+            "typbasetype" => domain.base.as_ref().map_or(number.clone(), |base| oid(base.oid)),
+            "typtypmod" => Value::Int4(domain.base.as_ref().map_or(domain.column_type.modifier, |_| -1)),
             "typdefaultbin" | "typdefault" => shown_default(view, domain),
             _ => value.clone(),
         });

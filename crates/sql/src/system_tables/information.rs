@@ -372,7 +372,7 @@ fn domain_checks(view: &View<'_>) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for domain in view.catalog.domains.values() {
         for check in &domain.checks {
-            let clause = view.named(format!("({})", shown_of_value(&check.condition)));
+            let clause = view.named(format!("({})", shown_of_value(domain, &check.condition)));
             let name = in_schema(view, domain.schema, &check.name).into_iter();
             rows.push(name.chain([text(&clause)]).collect());
         }

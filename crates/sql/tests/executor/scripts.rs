@@ -56,6 +56,7 @@ scripts!(
     changes,
     delete,
     domain_views,
+    stacked_domains,
     domains,
     empty_matches,
     enums,

@@ -1,8 +1,7 @@
 //! CREATE, ALTER and DROP DOMAIN.
 
-use super::Syntax;
+use super::{Moved, Syntax};
 use crate::parser::cursor::Cursor;
-use crate::parser::lexer::TokenKind;
 use rubato_base::{Error, Result, SqlState};
 
 /// The bytes of a part of the source.
@@ -38,6 +37,7 @@ pub(crate) enum AlterDomainAction {
         name: String,
         if_exists: bool,
     },
+    Move(Moved),
     /// To whom it is given: everything is everybody's.
     Owner,
 }
@@ -179,16 +179,12 @@ fn alter(cursor: &mut Cursor<'_>) -> Result<DomainStatement> {
     } else if cursor.accept_all(&["owner", "to"]) {
         cursor.name()?;
         AlterDomainAction::Owner
+    } else if cursor.accept_all(&["rename", "to"]) {
+        AlterDomainAction::Move(Moved::Name(cursor.name()?))
+    } else if cursor.accept_all(&["set", "schema"]) {
+        AlterDomainAction::Move(Moved::Schema(cursor.name()?))
     } else {
-        let word = cursor.peek().filter(|token| token.kind == TokenKind::Word);
-        return Err(
-            match word.map(|token| token.text(cursor.source.text).to_ascii_uppercase()) {
-                Some(word) if ["RENAME", "SET"].contains(&word.as_str()) => {
-                    Error::unsupported(format!("ALTER DOMAIN ... {word}"))
-                }
-                _ => cursor.error(),
-            },
-        );
+        return Err(cursor.error());
     };
     Ok(DomainStatement::Alter(name, action))
 }

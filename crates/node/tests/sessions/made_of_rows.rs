@@ -263,7 +263,10 @@ fn a_domain_does_not_change_under_a_new_domain() {
     let said = world.ask(0, "commit").join("\n");
     assert!(said.contains("40001"), "{said}");
     let mut world = world.restart();
-    world.must(0, "create table spent (a price, b small); insert into spent values (2, 4)");
+    world.must(
+        0,
+        "create table spent (a price, b small); insert into spent values (2, 4)",
+    );
     world.must(1, "alter domain amount add constraint less check (value < 50)");
     let mut world = world.restart();
     for (sql, constraint) in [

@@ -53,7 +53,15 @@ impl Engine for Insisting {
 /// What only the engine runs.
 #[test]
 fn windows() {
-    let script = include_str!("../../sql/tests/scripts/windows.slt");
+    on_the_engine(include_str!("../../sql/tests/scripts/windows.slt"));
+}
+
+#[test]
+fn functions_of_rows_beside_windows() {
+    on_the_engine(include_str!("../../sql/tests/scripts/list_sets_of_windows.slt"));
+}
+
+fn on_the_engine(script: &str) {
     for rows_left in [rubato_sql::executor::ExecutionContext::UNBOUNDED, 1, 3] {
         scripts::run_script(script, rows_left, scripts::Beside::Nothing);
         scripts::run_script(script, rows_left, scripts::Beside::Branches(undecided::Lot::new(3)));

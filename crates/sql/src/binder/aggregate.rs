@@ -1,6 +1,7 @@
 //! GROUP BY: what stands above the grouping may only speak of keys and aggregates.
 
 use super::expression::{AGGREGATE_BASE, WINDOW_BASE};
+use super::list_sets::{LIST_ALIAS, is_set};
 use super::scope::Scope;
 use super::{Context, located};
 use crate::plan::{AggregateCall, AggregatePlan};
@@ -74,7 +75,7 @@ impl<'a> Grouping<'a> {
             return Ok(());
         }
         if let Expr::Column(global) = expr {
-            if *global >= WINDOW_BASE {
+            if *global >= WINDOW_BASE || is_set(*global) {
                 return Ok(());
             }
             if *global >= AGGREGATE_BASE {
@@ -122,9 +123,9 @@ impl<'a> Grouping<'a> {
         if self
             .scope
             .column(global)
-            .is_some_and(|(relation, _)| relation.alias == super::sets::LIST_ALIAS)
+            .is_some_and(|(relation, _)| relation.alias == LIST_ALIAS)
         {
-            return Error::unsupported("a set-returning function beside aggregates that is no key of the grouping")
+            return Error::unsupported("a set-returning function beside grouping sets that is no key of them")
                 .with_hint("Aggregate in a query in FROM, and call the function beside its columns.");
         }
         let name = self.name_of(global);
@@ -148,7 +149,7 @@ impl<'a> Grouping<'a> {
 /// Refuses aggregates in a group key.
 pub(super) fn check_key(context: &Context<'_>, span: sqlparser::tokenizer::Span, key: &Expr) -> Result<()> {
     let mut aggregated = false;
-    key.for_each_column(&mut |column| aggregated |= column >= AGGREGATE_BASE);
+    key.for_each_column(&mut |column| aggregated |= column >= AGGREGATE_BASE && !is_set(column));
     let result = match aggregated {
         true => Err(Error::new(
             SqlState::GROUPING_ERROR,

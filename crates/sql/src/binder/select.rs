@@ -3,10 +3,9 @@
 use super::aggregate::Grouping;
 use super::expand::expanded;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
-use super::from::{From, nullable_side, plain_values};
+use super::from::{From, plain_values};
 use super::grouping_sets::{GroupKeys, SetParts, has_sets, sets_of};
 use super::in_order::computed_in_order;
-use super::joins::JOINED;
 use super::json::Comparing;
 use super::labels::column_name;
 use super::scope::{Hidden, Scope};
@@ -16,7 +15,7 @@ use super::window::{WindowBound, Windows, distinct_on as distinct_on_of, with_ti
 use super::{Context, located, object_name};
 use crate::client::OutputColumn;
 use crate::parser::syntax::fold;
-use crate::plan::{AggregateCall, LockWait, Relation, RowLock, SortKey};
+use crate::plan::{AggregateCall, Relation, SortKey};
 use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation, SelectParts};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, TableId};
 use rubato_formula::{CastContext, Expr};
@@ -117,24 +116,10 @@ impl Context<'_> {
             ..Windows::default()
         };
         let outer_sets = self.sets.take();
-        let items = self.select_list(&select.projection, &from.scope, (&calls, Some(&windows)));
+        let listed = self.items_and_keys(select, &from.scope, (&calls, &windows), wanted);
         let sets = self.sets.replace(outer_sets);
-        let mut items = items?;
-        self.place_sets(sets, &mut from, &mut items);
-        for (item, wanted) in items.iter_mut().zip(wanted) {
-            if self.type_of(&item.typed) == DataType::Unknown {
-                let expr = self.coerce(item.typed.clone(), *wanted, CastContext::Assignment)?;
-                item.typed = Typed::new(expr, *wanted);
-            }
-        }
-        *self.unsettled.borrow_mut() = items
-            .iter()
-            .map(|item| self.type_of(&item.typed) == DataType::Unknown)
-            .collect();
-        for item in &mut items {
-            item.typed = self.settle(item.typed.clone())?;
-        }
-        let keys = self.group_keys(&select.group_by, &from.scope, &items, &calls)?;
+        let (mut items, mut keys) = listed?;
+        self.place_sets(sets, &mut from, &mut items, &mut keys.keys);
         let having = match &select.having {
             Some(having) => {
                 let binder = ExpressionBinder::new(self, &from.scope, "HAVING");
@@ -162,6 +147,32 @@ impl Context<'_> {
             windows,
         };
         self.finish_select(tail, Some(grouped), from, items)
+    }
+
+    /// The select list, with the types that are wanted of it, and GROUP BY, which may name what it has.
+    fn items_and_keys(
+        &self,
+        select: &ast::Select,
+        scope: &Scope,
+        (calls, windows): (&RefCell<Vec<AggregateCall>>, &Windows<'_>),
+        wanted: &[DataType],
+    ) -> Result<(Vec<Item>, GroupKeys)> {
+        let mut items = self.select_list(&select.projection, scope, (calls, Some(windows)))?;
+        for (item, wanted) in items.iter_mut().zip(wanted) {
+            if self.type_of(&item.typed) == DataType::Unknown {
+                let expr = self.coerce(item.typed.clone(), *wanted, CastContext::Assignment)?;
+                item.typed = Typed::new(expr, *wanted);
+            }
+        }
+        *self.unsettled.borrow_mut() = items
+            .iter()
+            .map(|item| self.type_of(&item.typed) == DataType::Unknown)
+            .collect();
+        for item in &mut items {
+            item.typed = self.settle(item.typed.clone())?;
+        }
+        let keys = self.group_keys(&select.group_by, scope, &items, calls)?;
+        Ok((items, keys))
     }
 
     fn select_list(
@@ -294,19 +305,19 @@ impl Context<'_> {
         &self,
         tail: &Tail<'_>,
         grouped: Option<Grouped<'_>>,
-        from: From,
+        mut from: From,
         items: Vec<Item>,
     ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
-        let grouped = grouped.unwrap_or_default();
+        let mut grouped = grouped.unwrap_or_default();
         let output: Vec<OutputColumn> = items.iter().map(output_column).collect();
         let mut projection: Vec<Expr> = items.iter().map(|item| item.typed.expr.clone()).collect();
         let order_by = self.order_by(tail, &from.scope, &items, &grouped, &mut projection)?;
         let distinct_on = self.distinct_on(&from.scope, &items, &grouped, &order_by, &mut projection)?;
         let lock = self.row_lock(tail, &from, &grouped)?;
-        let calls = grouped.calls.into_inner();
-        let mut windows = grouped.windows.calls.into_inner();
-        let mut having = grouped.having;
-        let groupings = grouped.windows.groupings.into_inner();
+        let calls = grouped.calls.take();
+        let mut windows = grouped.windows.calls.take();
+        let mut having = grouped.having.take();
+        let groupings = grouped.windows.groupings.take();
         let is_grouped = !grouped.keys.keys.is_empty() || grouped.keys.sets.is_some();
         let aggregated = is_grouped || !calls.is_empty() || having.is_some();
         let has_sets = grouped.keys.sets.is_some();
@@ -320,18 +331,28 @@ impl Context<'_> {
                 .chain(&mut having)
                 .try_for_each(|expr| self.set_groupings(expr, &groupings, &grouped.keys.keys, &all_keys))?;
         }
+        let mut sets_above = None;
         let aggregate = if has_sets {
             None
         } else if aggregated {
+            sets_above = self.sets_above_groups(&mut from.query, &mut grouped.keys.keys, projection.iter_mut())?;
             let mut grouping = Grouping::new(self, &from.scope, grouped.keys.keys.clone());
             let of_windows = windows.iter().flat_map(WindowBound::expressions);
-            grouping.add_determined(projection.iter().chain(&having).chain(of_windows));
+            let of_sets = sets_above.iter().flat_map(|sets| sets.relation.outer_expressions());
+            grouping.add_determined(projection.iter().chain(&having).chain(of_windows).chain(of_sets));
             let of_windows = windows.iter_mut().flat_map(WindowBound::expressions_mut);
+            let of_sets = sets_above
+                .iter_mut()
+                .flat_map(|sets| sets.relation.outer_expressions_mut());
             projection
                 .iter_mut()
                 .chain(&mut having)
                 .chain(of_windows)
+                .chain(of_sets)
                 .try_for_each(|expr| grouping.rewrite(expr))?;
+            if let Some(sets) = &mut sets_above {
+                self.place_above_groups(sets, grouping.width(calls.len()), projection.iter_mut());
+            }
             Some(grouping.into_plan(calls.clone(), having.take()))
         } else {
             None
@@ -347,7 +368,9 @@ impl Context<'_> {
             offset,
             lock,
         };
-        let mut select = match windows.is_empty() {
+        let is_layered = !windows.is_empty() || sets_above.is_some();
+        from.query.relations.extend(sets_above);
+        let mut select = match !is_layered {
             true if has_sets => {
                 let own = SetParts {
                     scope: &from.scope,
@@ -502,57 +525,6 @@ impl Context<'_> {
         Ok(projection.len() - 1)
     }
 
-    fn row_lock(&self, tail: &Tail<'_>, from: &From, grouped: &Grouped<'_>) -> Result<Option<Locked>> {
-        if tail.locks.is_empty() {
-            return Ok(None);
-        }
-        let what = if !grouped.calls.borrow().is_empty() {
-            Some("aggregate functions")
-        } else if !grouped.keys.keys.is_empty() || grouped.keys.sets.is_some() {
-            Some("GROUP BY clause")
-        } else if grouped.distinct || !grouped.distinct_on.is_empty() {
-            Some("DISTINCT clause")
-        } else if !grouped.windows.calls.borrow().is_empty() {
-            Some("window functions")
-        } else {
-            None
-        };
-        if let Some(what) = what {
-            return Err(Error::new(
-                SqlState::FEATURE_NOT_SUPPORTED,
-                format!("FOR UPDATE is not allowed with {what}"),
-            ));
-        }
-        let mut relations = Vec::new();
-        let mut wait = LockWait::Queue;
-        for lock in tail.locks {
-            match &lock.of {
-                None => {
-                    if from.query.relations.iter().any(|relation| relation.alias == JOINED) {
-                        return Err(nullable_side());
-                    }
-                    relations.extend(0..from.query.relations.len());
-                }
-                Some(name) => {
-                    let alias = object_name(name)?.pop().unwrap_or_default();
-                    relations.push(located(self, name.span(), from.lockable(&alias))?);
-                }
-            }
-            wait = match lock.nonblock {
-                Some(ast::NonBlock::Nowait) => LockWait::NoWait,
-                Some(ast::NonBlock::SkipLocked) => LockWait::SkipLocked,
-                None => wait,
-            };
-        }
-        relations.sort_unstable();
-        relations.dedup();
-        relations.retain(|index| matches!(from.query.relations[*index].relation, Relation::Table(_)));
-        for index in &relations {
-            from.query.relations[*index].check_lockable()?;
-        }
-        Ok(Some(RowLock { steps: relations, wait }))
-    }
-
     /// RETURNING over `scope`.
     pub(super) fn returning(
         &self,
@@ -589,16 +561,15 @@ impl Context<'_> {
 }
 
 /// A lock clause whose `steps` are still places in FROM.
-type Locked = RowLock;
-
+/// What a SELECT says beside its list, FROM and WHERE.
 #[derive(Default)]
-struct Grouped<'q> {
-    keys: GroupKeys,
+pub(super) struct Grouped<'q> {
+    pub(super) keys: GroupKeys,
     having: Option<Expr>,
-    calls: RefCell<Vec<AggregateCall>>,
-    distinct: bool,
-    distinct_on: &'q [ast::Expr],
-    windows: Windows<'q>,
+    pub(super) calls: RefCell<Vec<AggregateCall>>,
+    pub(super) distinct: bool,
+    pub(super) distinct_on: &'q [ast::Expr],
+    pub(super) windows: Windows<'q>,
 }
 
 fn refuse_select_parts(select: &ast::Select) -> Result<()> {

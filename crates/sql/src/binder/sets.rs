@@ -1,36 +1,23 @@
-//! Functions of rows: in FROM, where their arguments may name what stands before them, and in the select list.
+//! Functions of rows in FROM, where their arguments may name what stands before them.
 
-use super::expression::{ExpressionBinder, WINDOW_BASE};
+use super::expression::ExpressionBinder;
 use super::from::{From, push};
 use super::records::{is_populating, is_record_function};
 use super::scope::{Hidden, ScopeColumn};
-use super::select::Item;
 use super::typed::Typed;
 use super::{Context, located, object_name};
 use crate::parser::syntax::fold;
 use crate::plan::{Relation, RowsCall, RowsFrom};
 use crate::system_tables;
-use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
+use rubato_base::{ColumnType, DataType, Error, Result, Value};
 use rubato_formula::{CastContext, Expr, is_set_function, resolve_set_function};
 use sqlparser::ast::{self, Spanned};
 
-/// Column numbers from here on stand for the values of functions of rows in a select list.
-const SET_BASE: usize = 1 << 25;
-
-/// Whether an expression takes what a function of rows of the select list makes.
-pub(super) fn is_of_sets(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.for_each_column(&mut |column| found |= (SET_BASE..WINDOW_BASE).contains(&column));
-    found
-}
-
-/// What the functions of rows of a select list are called among the relations.
-pub(super) const LIST_ALIAS: &str = "*select list*";
-
 /// A function of rows that was called: how, and its columns.
+#[derive(PartialEq)]
 pub(super) struct BoundSet {
-    call: RowsCall,
-    columns: Vec<(Option<&'static str>, ColumnType)>,
+    pub(super) call: RowsCall,
+    pub(super) columns: Vec<(Option<&'static str>, ColumnType)>,
 }
 
 /// The name of a function that has no schema but PostgreSQL's own.
@@ -194,40 +181,6 @@ impl Context<'_> {
         );
         Ok(())
     }
-
-    /// Puts the functions of rows of a select list behind FROM, and their columns into the list.
-    pub(super) fn place_sets(&self, sets: Vec<BoundSet>, from: &mut From, items: &mut [Item]) {
-        if sets.is_empty() {
-            return;
-        }
-        let first = from.scope.width();
-        let columns = sets
-            .iter()
-            .flat_map(|set| &set.columns)
-            .map(|(_, column_type)| ScopeColumn {
-                name: String::new(),
-                column_type: *column_type,
-                hidden: Hidden::Dropped,
-            });
-        let columns = columns.collect();
-        from.scope.push(LIST_ALIAS, columns, None);
-        let calls = sets.into_iter().map(|set| set.call).collect();
-        push(
-            from,
-            Relation::Functions(RowsFrom {
-                calls,
-                ordinality: false,
-                is_last: true,
-            }),
-        );
-        for item in items {
-            let place = |global: usize| match global {
-                SET_BASE..WINDOW_BASE => first + global - SET_BASE,
-                other => other,
-            };
-            item.typed.expr = item.typed.expr.remap_columns(&place);
-        }
-    }
 }
 
 impl ExpressionBinder<'_> {
@@ -259,7 +212,7 @@ impl ExpressionBinder<'_> {
     }
 
     /// A call of a function of rows.
-    fn set_call(&self, name: &str, arguments: Vec<Typed>) -> Result<BoundSet> {
+    pub(super) fn set_call(&self, name: &str, arguments: Vec<Typed>) -> Result<BoundSet> {
         let types: Vec<DataType> = arguments
             .iter()
             .map(|argument| self.context.type_of(argument))
@@ -282,38 +235,5 @@ impl ExpressionBinder<'_> {
             },
             columns: columns.collect(),
         })
-    }
-
-    /// A call of a function of rows where a value stands: in the select list each of its rows is a row of the result.
-    pub(super) fn set_value(&self, name: &str, arguments: Vec<Typed>) -> Result<Typed> {
-        let refused = |message: String| Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-        if self.inside_aggregate.get() {
-            let message = "aggregate function calls cannot contain set-returning function calls";
-            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
-                .with_hint("You might be able to move the set-returning function into a LATERAL FROM item."));
-        }
-        let clause = Some(self.clause).filter(|clause| *clause != "SELECT");
-        if let Some(clause) = self.without_sets.get().or(clause) {
-            return refused(format!("set-returning functions are not allowed in {clause}"));
-        }
-        let set = self.set_call(name, arguments)?;
-        let mut reads_others = false;
-        for argument in &set.call.arguments {
-            argument.for_each_column(&mut |column| reads_others |= column >= super::expression::AGGREGATE_BASE);
-        }
-        let [(_, column_type)] = set.columns.as_slice() else {
-            return Err(Error::unsupported(format!("{name} in a select list"))
-                .with_hint("Functions of several columns may stand in FROM."));
-        };
-        if reads_others {
-            return Err(Error::unsupported(
-                "a set-returning function of aggregates or of other set-returning functions",
-            )
-            .with_hint("Aggregate in a query in FROM, and call the function on its columns."));
-        }
-        let data_type = column_type.data_type;
-        let mut sets = self.context.sets.borrow_mut();
-        sets.push(set);
-        Ok(Typed::new(Expr::Column(SET_BASE + sets.len() - 1), data_type))
     }
 }

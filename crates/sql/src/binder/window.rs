@@ -1,7 +1,7 @@
 //! Calls with OVER, and SELECTs over them: what windows are computed of becomes a query of its own.
 
 use super::expression::{ExpressionBinder, WINDOW_BASE};
-use super::sets::is_of_sets;
+use super::list_sets::is_of_sets;
 use super::tail::{parts_of_row, sort_parts};
 use super::typed::Typed;
 use super::{Context, located};
@@ -351,7 +351,7 @@ fn no_such_function(name: &str, types: &[DataType]) -> Error {
 }
 
 impl Context<'_> {
-    /// A SELECT whose projection reads windows: below it a query gives what they, and it, read.
+    /// A SELECT whose projection reads windows, or functions of rows above its groups: below it a query gives what these, and it, read.
     ///
     /// Errors: 0A000 for a window of what such a function makes.
     pub(super) fn over_windows(
@@ -404,7 +404,17 @@ impl Context<'_> {
                 ..SelectParts::of_columns(inner)
             },
         };
-        let mut query = windowed(select, calls, Vec::new());
+        let mut query = match calls.is_empty() {
+            true => Query {
+                relations: vec![QueryRelation::over(
+                    BoundQuery::Select(Box::new(select)),
+                    "*groups*",
+                    width,
+                )],
+                terms: Vec::new(),
+            },
+            false => windowed(select, calls, Vec::new()),
+        };
         if let Some(mut sets) = sets {
             sets.first = width + count;
             query.relations.push(sets);

@@ -14,7 +14,7 @@ pub struct RowsFrom {
 }
 
 /// The call of one function in FROM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RowsCall {
     /// Its name, for EXPLAIN.
     pub name: String,

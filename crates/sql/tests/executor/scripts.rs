@@ -74,6 +74,7 @@ scripts!(
     json_paths,
     json,
     jsonb,
+    list_sets,
     lists,
     long_names,
     merge,

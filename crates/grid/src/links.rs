@@ -555,6 +555,11 @@ impl Links {
         if let Refusal::ToldOutdated(why) = refusal {
             self.events.push_back(Event::Outdated { why: why.clone() });
         }
+        if let Some(node) = refusal.proved()
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            connection.node = Some(node);
+        }
         if let Refusal::Connected(node) = refusal {
             self.note_found(id, *node);
         }

@@ -263,6 +263,102 @@ fn who_has_proved_himself_is_judged_by_both_ends() {
     assert_eq!(refused.unwrap().unwrap_err(), Refusal::Unknown(NodeId(2)));
 }
 
+/// A frame of the hello by hand: sealed as anybody can.
+fn frame(number: u64, kind: u8, body: &[u8]) -> Vec<u8> {
+    let content = [&[kind], body].concat();
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), &content);
+    let length = (content.len() as u32).to_le_bytes();
+    [&length[..], &content, &checksum.to_le_bytes()].concat()
+}
+
+const MAGIC: &[u8] = b"\x89Rubato\n";
+const REFUSED: u8 = 20;
+
+/// A hello whose end that judges has seen a later life of the other: what the other end, a node of the grid, comes to once what it is told
+/// has gone through `tamper`. `is_dialled` is whether the end that judges was dialled.
+fn outdated(is_dialled: bool, tamper: &mut dyn FnMut(&mut Vec<u8>)) -> Refusal {
+    let older = |Claim { node, life, .. }| Err(Refusal::OlderLife { node, life, seen: 9 });
+    let (mut to_two, mut to_one) = (Vec::new(), Vec::new());
+    let mut dialling = dialling(identity(1), &mut to_two);
+    let mut accepting = accepting(identity(2));
+    assert!(end_of(accepting.on_bytes(&std::mem::take(&mut to_two), &everybody, &mut to_one)).is_none());
+    let end = if is_dialled {
+        assert!(end_of(dialling.on_bytes(&std::mem::take(&mut to_one), &everybody, &mut to_two)).is_none());
+        accepting.on_bytes(&to_two, &older, &mut to_one);
+        tamper(&mut to_one);
+        dialling.on_bytes(&to_one, &everybody, &mut to_two)
+    } else {
+        dialling.on_bytes(&std::mem::take(&mut to_one), &older, &mut to_two);
+        tamper(&mut to_two);
+        accepting.on_bytes(&to_two, &everybody, &mut to_one)
+    };
+    end_of(end).unwrap().unwrap_err()
+}
+
+/// The body of a refusal behind the first frame of an end.
+fn refusal_within(bytes: &[u8]) -> &[u8] {
+    assert_eq!(bytes[4], REFUSED);
+    &bytes[5..bytes.len() - 4]
+}
+
+#[test]
+fn an_outdated_node_is_told_so_by_either_end_with_a_proof() {
+    for is_dialled in [true, false] {
+        let told = outdated(is_dialled, &mut |_| {});
+        assert!(
+            matches!(&told, Refusal::ToldOutdated(why) if why.ends_with("its folder is an old copy, or runs twice")),
+            "{told:?}"
+        );
+        // A word changed in it, by somebody who can make checksums, or the proof taken away.
+        let changed: [fn(&mut Vec<u8>); 3] = [
+            |body| body[1] ^= 1,
+            |body| body.truncate(1),
+            |body| {
+                body.pop();
+            },
+        ];
+        for change in changed {
+            let told = outdated(is_dialled, &mut |bytes| {
+                let mut body = refusal_within(bytes).to_vec();
+                change(&mut body);
+                *bytes = frame(1, REFUSED, &body);
+            });
+            assert!(matches!(told, Refusal::ToldWithoutProof(_)), "{told:?}");
+        }
+        // Said by this end itself before, or by the same one in another hello.
+        let mut said = Vec::new();
+        let _ = outdated(!is_dialled, &mut |bytes| said = refusal_within(bytes).to_vec());
+        let told = outdated(is_dialled, &mut |bytes| *bytes = frame(1, REFUSED, &said));
+        assert!(matches!(told, Refusal::ToldWithoutProof(_)), "{told:?}");
+    }
+}
+
+/// A stranger put any node out of service for ever with one frame.
+#[test]
+fn who_has_proved_nothing_is_not_believed_that_a_node_is_outdated() {
+    let with_proof = [&b"\x03you are old"[..], &[7; 32]].concat();
+    let connected = [&b"\x02connected"[..], &[7; 32]].concat();
+    for body in [&b"\x03you are old"[..], b"\x03", b"\x02", &with_proof, &connected] {
+        // By a first word, and by one behind a hello.
+        let (mut first, mut out) = (accepting(identity(2)), Vec::new());
+        let told = first.on_bytes(&[MAGIC, &frame(0, REFUSED, body)].concat(), &everybody, &mut out);
+        assert_eq!(end_of(told).unwrap().unwrap_err(), Refusal::OutOfTurn);
+        let (mut second, mut to_two) = (accepting(identity(2)), Vec::new());
+        let _ = dialling(identity(1), &mut to_two);
+        assert!(end_of(second.on_bytes(&to_two, &everybody, &mut out)).is_none());
+        let told = end_of(second.on_bytes(&frame(1, REFUSED, body), &everybody, &mut out));
+        let told = told.unwrap().unwrap_err();
+        assert!(matches!(told, Refusal::ToldWithoutProof(_)), "{told:?}");
+        // By whoever listens where another node was.
+        let mut third = dialling(identity(1), &mut out);
+        out.clear();
+        let told = end_of(third.on_bytes(&[MAGIC, &frame(0, REFUSED, body)].concat(), &everybody, &mut out));
+        let told = told.unwrap().unwrap_err();
+        assert!(matches!(told, Refusal::ToldWithoutProof(_)), "{told:?}");
+        assert!(out.is_empty(), "a refusal is not answered");
+    }
+}
+
 #[test]
 fn clients_of_postgres_get_an_error_that_they_can_show() {
     let startup = |code: u32| [&9u32.to_be_bytes()[..], &code.to_be_bytes(), &[0]].concat();

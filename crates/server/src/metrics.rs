@@ -4,17 +4,24 @@ use crate::worker::shared::WireCounters;
 use rubato_stages::{StageKind, StageNumbers};
 use std::fmt::{Display, Write as _};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest request head that is read.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 
-/// How long one request may take; they are served one after the other.
+/// How long one request may take.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Connections at a time, each on a thread of its own: more than there are who scrape. For a further one the oldest is closed, one that has
+/// not asked for anything before one that is being answered: who connects and says nothing holds nobody up.
+const CONNECTIONS_MAX: usize = 16;
+
+/// Before another connection is accepted after one could not be: there may be no open file left for it.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Something that has numbers to show.
 pub trait MetricsSource: Send + Sync {
@@ -154,7 +161,7 @@ impl MetricsSource for WireCounters {
     }
 }
 
-/// Serves `GET /metrics` on a thread of its own until dropped.
+/// Serves `GET /metrics` on threads of its own until dropped.
 pub struct MetricsServer {
     address: SocketAddr,
     stopping: Arc<AtomicBool>,
@@ -168,16 +175,9 @@ impl MetricsServer {
         let address = listener.local_addr()?;
         let stopping = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stopping);
-        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-            for stream in listener.incoming() {
-                if flag.load(Ordering::SeqCst) {
-                    return;
-                }
-                if let Err(wrong) = stream.and_then(|stream| answer(stream, &sources)) {
-                    tracing::debug!(%wrong, "a request for metrics was not served");
-                }
-            }
-        })?;
+        let thread = std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || serve(&listener, &sources, &flag))?;
         Ok(MetricsServer {
             address,
             stopping,
@@ -202,9 +202,87 @@ impl Drop for MetricsServer {
     }
 }
 
-fn answer(mut stream: TcpStream, sources: &[Arc<dyn MetricsSource>]) -> io::Result<()> {
+/// Who has connected.
+struct Caller {
+    stream: TcpStream,
+    /// A whole request has come.
+    has_asked: AtomicBool,
+}
+
+impl Caller {
+    /// Its thread ends soon.
+    fn close(&self) {
+        // One that is closed already is as it is to be.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Those who are connected, the oldest first.
+#[derive(Default)]
+struct Callers(Mutex<Vec<Arc<Caller>>>);
+
+impl Callers {
+    fn list(&self) -> MutexGuard<'_, Vec<Arc<Caller>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, stream: TcpStream) -> Arc<Caller> {
+        let has_asked = AtomicBool::new(false);
+        let caller = Arc::new(Caller { stream, has_asked });
+        let mut list = self.list();
+        if list.len() >= CONNECTIONS_MAX {
+            let idle = list.iter().position(|caller| !caller.has_asked.load(Ordering::Relaxed));
+            list.remove(idle.unwrap_or(0)).close();
+        }
+        list.push(Arc::clone(&caller));
+        caller
+    }
+
+    fn remove(&self, caller: &Arc<Caller>) {
+        self.list().retain(|other| !Arc::ptr_eq(other, caller));
+    }
+}
+
+fn serve(listener: &TcpListener, sources: &[Arc<dyn MetricsSource>], stopping: &AtomicBool) {
+    let callers = Callers::default();
+    // It ends when all threads have, which use the sources.
+    std::thread::scope(|scope| {
+        for stream in listener.incoming() {
+            if stopping.load(Ordering::SeqCst) {
+                break;
+            }
+            let caller = match stream {
+                Ok(stream) => callers.add(stream),
+                Err(wrong) => {
+                    tracing::debug!(%wrong, "a connection for metrics could not be accepted");
+                    std::thread::sleep(ACCEPT_PAUSE);
+                    continue;
+                }
+            };
+            let (own, callers) = (Arc::clone(&caller), &callers);
+            let task = move || {
+                if let Err(wrong) = answer(&own, sources) {
+                    tracing::debug!(%wrong, "a request for metrics was not served");
+                }
+                callers.remove(&own);
+            };
+            let spawned = std::thread::Builder::new()
+                .name("metrics".to_owned())
+                .spawn_scoped(scope, task);
+            if let Err(wrong) = spawned {
+                tracing::debug!(%wrong, "no thread to serve metrics");
+                callers.remove(&caller);
+            }
+        }
+        callers.list().iter().for_each(|caller| caller.close());
+    });
+}
+
+fn answer(caller: &Caller, sources: &[Arc<dyn MetricsSource>]) -> io::Result<()> {
+    let mut stream = &caller.stream;
     stream.set_write_timeout(Some(REQUEST_TIME_MAX))?;
-    let head = read_head(&mut stream)?;
+    let head = read_head(stream)?;
+    caller.has_asked.store(true, Ordering::Relaxed);
     let mut words = head.split(|byte| byte.is_ascii_whitespace());
     let (status, body) = match (words.next(), words.next()) {
         (Some(b"GET"), Some(b"/metrics" | b"/")) => {
@@ -222,7 +300,7 @@ fn answer(mut stream: TcpStream, sources: &[Arc<dyn MetricsSource>]) -> io::Resu
     stream.write_all((head + &body).as_bytes())
 }
 
-fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+fn read_head(mut stream: &TcpStream) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + REQUEST_TIME_MAX;
     let mut head = Vec::new();
     let mut chunk = [0; 1024];
@@ -279,9 +357,29 @@ mod tests {
         assert!(answer.ends_with("\nx{a=\"q\\\"\\\\\\n\",b=\"\"} 1.5\n"));
         assert!(ask(server.address(), b"GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(ask(server.address(), b"\0\0\0\x08\x04\xd2\x16\x2f\r\n\r\n").starts_with("HTTP/1.1 400"));
-        // A client that sends nothing holds the others up for a bounded time only.
-        let silent = TcpStream::connect(server.address()).unwrap();
+    }
+
+    /// Each of them held a scrape up for two seconds.
+    #[test]
+    fn clients_that_say_nothing_hold_nobody_up_and_are_few() {
+        let server = MetricsServer::start(SocketAddr::from(([127, 0, 0, 1], 0)), vec![Arc::new(Stages)]).unwrap();
+        let begun = Instant::now();
+        let connect = |_| {
+            let mut silent = TcpStream::connect(server.address()).unwrap();
+            silent.write_all(b"GET /met").unwrap();
+            silent
+        };
+        let mut silent: Vec<TcpStream> = (0..3 * CONNECTIONS_MAX).map(connect).collect();
         assert!(ask(server.address(), b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-        drop(silent);
+        // The oldest were closed, and the newest is not.
+        assert!(silent[0].read(&mut [0; 1]).unwrap_or(0) == 0);
+        let newest = silent.last_mut().unwrap();
+        newest.write_all(b"rics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        newest.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // Nor does one hold up the end.
+        drop(server);
+        assert!(begun.elapsed() < REQUEST_TIME_MAX, "{:?}", begun.elapsed());
     }
 }

@@ -32,7 +32,9 @@ impl Passwords {
         let shown = path.display();
         let text =
             std::fs::read_to_string(path).map_err(|wrong| format!("cannot read the password file {shown}: {wrong}"))?;
+        let mut lines = BTreeMap::new();
         for (number, line) in text.lines().enumerate() {
+            let number = number + 1;
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
@@ -41,8 +43,14 @@ impl Passwords {
                 .and_then(|(user, text)| Some((user, Verifier::parse(text.trim())?)));
             let Some((user, verifier)) = entry.filter(|(user, _)| !user.is_empty()) else {
                 let hint = "expected user:SCRAM-SHA-256$..., a line that `rubato password USER` prints";
-                return Err(format!("password file {shown}, line {}: {hint}", number + 1));
+                return Err(format!("password file {shown}, line {number}: {hint}"));
             };
+            // Which of the two is meant is not known, and one may be the password that was to be changed.
+            if let Some(before) = lines.insert(user, number) {
+                return Err(format!(
+                    "password file {shown}, line {number}: the user {user:?} has a password in line {before} already"
+                ));
+            }
             self.insert(user, verifier);
         }
         Ok(())
@@ -71,6 +79,12 @@ mod tests {
         passwords.read_file(&path).unwrap();
         assert_eq!(passwords.verifier("ann"), Some(&verifier));
         assert_eq!(passwords.verifier("bob"), None);
+        std::fs::write(&path, format!("ann:{verifier}\n# again\nann:{verifier}\n")).unwrap();
+        let refused = Passwords::new().unwrap().read_file(&path).unwrap_err();
+        assert!(
+            refused.contains("line 3") && refused.contains("line 1 already"),
+            "{refused}"
+        );
         std::fs::write(&path, "ann:secret\n").unwrap();
         assert!(passwords.read_file(&path).unwrap_err().contains("line 1"));
         assert!(

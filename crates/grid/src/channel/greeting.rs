@@ -9,8 +9,11 @@
 //!
 //! Each proof is an HMAC under the shared secret over a word that only this proof has and the hash of all that both ends said before it.
 //! So a proof is of no use in another place, in the other direction, or in another hello.
+//!
+//! Either end may say REFUSED instead, from HELLO on. What a node does not just take for an attempt that failed, that its folder is outdated
+//! first of all, it believes with such a proof only: a stranger must not be able to put a node out of service.
 
-use super::hello::{self, ACCEPTED, Card, HELLO, Incoming, MAGIC, PROOF, WELCOME};
+use super::hello::{self, ACCEPTED, Card, HELLO, Incoming, MAGIC, PROOF, REFUSED, WELCOME};
 use super::seal::{Key, Seal, derive, proves};
 use super::{APPLICANT, GridId, HELLO_TIME_US, Identity, Integrity, Refusal};
 use crate::frame::{FrameReader, FrameWriter, put_frame};
@@ -78,18 +81,21 @@ struct End {
     seal: Seal,
     /// All that was said.
     said: Sha256,
+    /// The words of the proofs of refusals: of this end's, and of the other's.
+    refusals: [&'static [u8]; 2],
     /// Nothing goes on from here.
     over: bool,
 }
 
 impl End {
-    fn new(identity: Arc<Identity>, now_us: u64) -> End {
+    fn new(identity: Arc<Identity>, refusals: [&'static [u8]; 2], now_us: u64) -> End {
         End {
             identity,
             until_us: now_us.saturating_add(HELLO_TIME_US),
             incoming: Incoming::new(),
             seal: Seal::checksum(),
             said: Sha256::new(),
+            refusals,
             over: false,
         }
     }
@@ -160,10 +166,29 @@ impl End {
         self.over = true;
         match &refusal {
             Refusal::PostgresClient => hello::put_postgres_error(out, &refusal),
-            Refusal::NoNode | Refusal::Told(_) | Refusal::ToldOutdated(_) => {}
-            _ => hello::put_refusal(out, &mut self.seal, &refusal),
+            Refusal::NoNode | Refusal::Told(_) | Refusal::ToldOutdated(_) | Refusal::ToldWithoutProof(_) => {}
+            _ => {
+                let mut body = hello::refusal_body(&refusal);
+                if hello::is_refusal_with_proof(&body) {
+                    self.hear(REFUSED, &body);
+                    body.extend_from_slice(&self.derive(self.refusals[0]));
+                }
+                self.say(out, REFUSED, &body);
+            }
         }
         Progress::Refused(refusal)
+    }
+
+    /// The other end refuses.
+    fn on_refused(&mut self, body: &[u8]) -> Refusal {
+        let (said, is_proved) = match body.split_last_chunk::<PROOF_BYTES>() {
+            Some((said, proof)) if hello::is_refusal_with_proof(said) => {
+                self.hear(REFUSED, said);
+                (said, self.proves(self.refusals[1], proof))
+            }
+            _ => (body, false),
+        };
+        hello::refusal_of(said, is_proved, self.identity.node)
     }
 
     fn too_slow(&mut self, now_us: u64, out: &mut Vec<u8>) -> Option<Refusal> {
@@ -206,6 +231,9 @@ fn drive(half: &mut dyn Half, bytes: &[u8], judge: Judge<'_>, out: &mut Vec<u8>)
 const PROOF_OF_THE_DIALLED: &[u8] = b"rubato channel: proof of the node that was dialled";
 const PROOF_OF_THE_DIALLING: &[u8] = b"rubato channel: proof of the node that dials";
 const ACCEPTANCE: &[u8] = b"rubato channel: accepted";
+const REFUSAL_OF_THE_DIALLED: &[u8] = b"rubato channel: refusal of the node that was dialled";
+const REFUSAL_OF_THE_DIALLING: &[u8] = b"rubato channel: refusal of the node that dials";
+const PROOF_BYTES: usize = size_of::<Key>();
 const KEYS: &[u8] = b"rubato channel: keys";
 /// What the keys of the two directions are made with.
 const FROM_DIALLING: &[u8] = b"from the node that dials";
@@ -231,7 +259,7 @@ impl Dialling {
         out: &mut Vec<u8>,
     ) -> Dialling {
         let card = Card::of(&identity, nonce);
-        let mut end = End::new(identity, now_us);
+        let mut end = End::new(identity, [REFUSAL_OF_THE_DIALLING, REFUSAL_OF_THE_DIALLED], now_us);
         out.extend_from_slice(&MAGIC);
         let mut body = Vec::new();
         card.put(&mut body);
@@ -281,8 +309,9 @@ impl Dialling {
         if !self.end.proves(PROOF_OF_THE_DIALLED, &proof) {
             return Err(Refusal::WrongSecret(card.node));
         }
-        judge(card.claim())?;
+        // Before it is judged: a refusal is proved over all that both ends have said.
         self.end.hear(WELCOME, &proof);
+        judge(card.claim())?;
         Ok((card, version))
     }
 }
@@ -293,10 +322,8 @@ impl Half for Dialling {
     }
 
     fn on_frame(&mut self, kind: u8, body: &[u8], judge: Judge<'_>, out: &mut Vec<u8>) -> Result<Progress, Refusal> {
-        if let Some(refusal) = hello::refusal_of(kind, body, self.end.identity.node) {
-            return Err(refusal);
-        }
         match (kind, self.answered.take()) {
+            (REFUSED, _) => Err(self.end.on_refused(body)),
             (WELCOME, None) => {
                 self.answered = Some(self.on_welcome(body, judge)?);
                 let proof = self.end.derive(PROOF_OF_THE_DIALLING);
@@ -332,7 +359,7 @@ impl Accepting {
     /// Waits for a hello. The nonce is random and used once.
     pub fn new(identity: Arc<Identity>, nonce: Key, now_us: u64) -> Accepting {
         Accepting {
-            end: End::new(identity, now_us),
+            end: End::new(identity, [REFUSAL_OF_THE_DIALLED, REFUSAL_OF_THE_DIALLING], now_us),
             nonce,
             spoken: false,
             dialling: None,
@@ -391,10 +418,9 @@ impl Half for Accepting {
     }
 
     fn on_frame(&mut self, kind: u8, body: &[u8], judge: Judge<'_>, out: &mut Vec<u8>) -> Result<Progress, Refusal> {
-        if let Some(refusal) = hello::refusal_of(kind, body, self.end.identity.node) {
-            return Err(refusal);
-        }
         match (kind, self.dialling.take()) {
+            // Who has said no hello has nothing to refuse, and is not heard.
+            (REFUSED, Some(_)) => Err(self.end.on_refused(body)),
             (HELLO, None) => {
                 self.dialling = Some(self.on_hello(body, out)?);
                 Ok(Progress::More)
@@ -403,8 +429,8 @@ impl Half for Accepting {
                 if !self.end.proves(PROOF_OF_THE_DIALLING, body) {
                     return Err(Refusal::WrongSecret(card.node));
                 }
-                judge(card.claim())?;
                 self.end.hear(PROOF, body);
+                judge(card.claim())?;
                 let acceptance = self.end.derive(ACCEPTANCE);
                 self.end.say(out, ACCEPTED, &acceptance);
                 Ok(self.end.greeted(&card, version, [FROM_DIALLED, FROM_DIALLING]))

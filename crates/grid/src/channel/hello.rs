@@ -2,7 +2,7 @@
 
 use super::seal::{Key, Seal};
 use super::{Claim, GridId, Identity, Integrity, Refusal, Versions};
-use crate::frame::{Splitter, cut, put_frame, sentence_of};
+use crate::frame::{Splitter, cut, sentence_of};
 use rubato_base::codec::ByteReader;
 use rubato_base::{Error, NodeId, Result, SqlState};
 
@@ -15,7 +15,7 @@ pub(super) const HELLO: u8 = 16;
 pub(super) const WELCOME: u8 = 17;
 pub(super) const PROOF: u8 = 18;
 pub(super) const ACCEPTED: u8 = 19;
-const REFUSED: u8 = 20;
+pub(super) const REFUSED: u8 = 20;
 
 /// In a refusal: something is wrong, or both dialled at once.
 const WRONG: u8 = 1;
@@ -115,24 +115,30 @@ pub(super) fn read_welcome(body: &[u8]) -> Result<(u16, Card, Key)> {
     }
 }
 
-/// The sentence of a refusal for the other end.
-pub(super) fn put_refusal(out: &mut Vec<u8>, seal: &mut Seal, refusal: &Refusal) {
+/// A refusal for the other end: its weight and its sentence.
+pub(super) fn refusal_body(refusal: &Refusal) -> Vec<u8> {
     let weight = match refusal {
         Refusal::OlderLife { .. } | Refusal::ShorterLog { .. } => OUTDATED,
         _ if refusal.is_of_no_account() => OF_NO_ACCOUNT,
         _ => WRONG,
     };
-    put_frame(out, seal, &[REFUSED, weight], cut(&refusal.to_string()).as_bytes());
+    [&[weight], cut(&refusal.to_string()).as_bytes()].concat()
 }
 
-/// The other end's refusal of `node`, if it is one.
-pub(super) fn refusal_of(kind: u8, body: &[u8], node: NodeId) -> Option<Refusal> {
-    match (kind, body) {
-        (REFUSED, [OF_NO_ACCOUNT, ..]) => Some(Refusal::Connected(node)),
-        (REFUSED, [OUTDATED, sentence @ ..]) => Some(Refusal::ToldOutdated(sentence_of(sentence))),
-        (REFUSED, [_, sentence @ ..]) => Some(Refusal::Told(sentence_of(sentence))),
-        (REFUSED, []) => Some(Refusal::Told(String::new())),
-        _ => None,
+/// Whether a proof stands behind this refusal: whoever is told so does more than to try again. It is told only to who has proved that it
+/// has the secret; whatever is wrong before that is told without.
+pub(super) fn is_refusal_with_proof(body: &[u8]) -> bool {
+    matches!(body, [OUTDATED | OF_NO_ACCOUNT, ..])
+}
+
+/// What the other end's refusal of `node` says, once its proof has been looked at.
+pub(super) fn refusal_of(body: &[u8], is_proved: bool, node: NodeId) -> Refusal {
+    let sentence = sentence_of(body.get(1..).unwrap_or_default());
+    match body {
+        _ if is_refusal_with_proof(body) && !is_proved => Refusal::ToldWithoutProof(sentence),
+        [OF_NO_ACCOUNT, ..] => Refusal::Connected(node),
+        [OUTDATED, ..] => Refusal::ToldOutdated(sentence),
+        _ => Refusal::Told(sentence),
     }
 }
 

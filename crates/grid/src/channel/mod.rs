@@ -28,7 +28,7 @@ use std::fmt;
 /// Version 23: a node says that it is cut off from whoever it would have to hear from first; a third node carries on what two say that do
 /// not reach each other; a row is inserted or changed by one operation. Version 24: what two pass on to each other in a relay join is carried
 /// on, too. Version 25: the last numbers of sequences and the time at which a transaction began go with what runs on another node.
-/// Version 26: catalogs say of domains which they are over.
+/// Version 26: catalogs say of domains which they are over; a refusal that the other end acts on carries a proof.
 pub const VERSIONS: Versions = Versions {
     lowest: 26,
     highest: 26,

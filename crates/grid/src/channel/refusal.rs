@@ -73,16 +73,26 @@ pub enum Refusal {
     },
     /// There is a channel with it, or one is being made from this end. Nothing is wrong.
     Connected(NodeId),
-    /// The other end refuses, in its words.
+    /// The other end refuses, in its words. Anybody can say so: it is a reason to try again, and for nothing else.
     Told(String),
-    /// The same, since it has seen a life of this node that the folder of this node does not know.
+    /// The other end has proved that it is of the grid, and has seen a life of this node that the folder of this node does not know.
     ToldOutdated(String),
+    /// The other end refuses as only a node of the grid may, and has not proved that it is one.
+    ToldWithoutProof(String),
 }
 
 impl Refusal {
     /// Whether nothing is wrong: both dialled at once, say.
     pub fn is_of_no_account(&self) -> bool {
         matches!(self, Refusal::Connected(_))
+    }
+
+    /// Who is refused, if he has proved who he is: any other refusal may be that of a stranger.
+    pub(crate) fn proved(&self) -> Option<NodeId> {
+        match self {
+            Refusal::Unknown(node) | Refusal::OlderLife { node, .. } | Refusal::ShorterLog { node, .. } => Some(*node),
+            _ => None,
+        }
     }
 }
 
@@ -140,6 +150,10 @@ impl fmt::Display for Refusal {
             ),
             Refusal::Connected(node) => write!(f, "node {} has a channel already", node.0),
             Refusal::Told(sentence) | Refusal::ToldOutdated(sentence) => write!(f, "the other end refuses: {sentence}"),
+            Refusal::ToldWithoutProof(sentence) => write!(
+                f,
+                "the other end refuses, and does not prove that it is of the grid, so that it is not believed: {sentence}"
+            ),
         }
     }
 }

@@ -63,7 +63,7 @@ pub enum Event {
     },
     /// An attempt came to nothing: of this node (said once for each reason) or of somebody who came.
     Refused {
-        /// The node that was dialled, or who came says to be and has proved.
+        /// The node that was dialled, or that came and has proved who it is: without it a stranger came, who may do so as often as he likes.
         node: Option<NodeId>,
         /// The address of the other end.
         address: String,

@@ -304,6 +304,39 @@ fn a_life_that_begins_with_a_shorter_log_is_let_in_no_more() {
     }
 }
 
+/// What a stranger sends to have a node take its folder for an old one.
+fn forged_refusal() -> Vec<u8> {
+    let content = b"\x14\x03you are old";
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&0u64.to_le_bytes()), content);
+    let length = (content.len() as u32).to_le_bytes();
+    [&b"\x89Rubato\n"[..], &length, content, &checksum.to_le_bytes()].concat()
+}
+
+/// By whoever dials, and by whoever listens where a node was: it is an attempt that failed, which is made again.
+#[test]
+fn a_stranger_does_not_make_a_node_outdated() {
+    let mut node = links(identity(0));
+    let stranger = node.on_accepted("10.0.0.9:1", 0).unwrap();
+    node.on_bytes(stranger, &forged_refusal(), 0);
+    node.set_peer(NodeId(1), Some("elsewhere"), 0);
+    let mut dials = 0;
+    for round in 0..100 {
+        let now_us = round * 100_000;
+        node.on_timer(now_us);
+        while let Some(action) = node.poll_action() {
+            if let Action::Dial { connection, .. } = action {
+                dials += 1;
+                node.on_connected(connection, now_us);
+                node.on_bytes(connection, &forged_refusal(), now_us);
+            }
+        }
+    }
+    assert!(dials > 3, "{dials}");
+    let events: Vec<Event> = std::iter::from_fn(|| node.poll_event()).collect();
+    let is_refused = |event: &Event| matches!(event, Event::Refused { .. });
+    assert!(events.len() == 2 && events.iter().all(is_refused), "{events:?}");
+}
+
 /// The folder was put back, and counts on where it was: its next life has the number of one that was seen, and another lot. That is known
 /// to a node that was started meanwhile, too; the node that is refused hears why.
 #[test]

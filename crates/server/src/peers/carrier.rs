@@ -8,6 +8,7 @@ use super::folder::{Place, write_outdated};
 use super::logs_seen::LogsSeen;
 use super::names::Names;
 use super::socket::Socket;
+use super::strangers::LineLimit;
 use super::{News, PEER_BYTES_MAX, Peers};
 use crate::worker::port::WorkerPort;
 use mio::net::TcpListener;
@@ -54,6 +55,8 @@ pub(crate) struct Carrier {
     is_outdated: bool,
     sockets: BTreeMap<ConnectionId, Socket>,
     names: Names,
+    /// What is logged of those who come to the port and are not of the grid.
+    strangers: LineLimit,
     /// What found no room, or has to stay in order behind that: nobody would say it again.
     waiting: BTreeMap<NodeId, VecDeque<GridMessage>>,
     /// Connections that may have more to read: events tell of what is new only.
@@ -106,6 +109,7 @@ impl Carrier {
             is_outdated: false,
             sockets: BTreeMap::new(),
             names: Names::default(),
+            strangers: LineLimit::default(),
             waiting: BTreeMap::new(),
             unread: BTreeSet::new(),
             heard: Vec::new(),
@@ -214,6 +218,7 @@ impl Carrier {
         if now_us >= self.status_us {
             self.status_us = now_us + STATUS_EVERY_US;
             self.tell_all_written();
+            self.count_strangers(now_us);
             self.note_others_in_time(now_us);
             self.ask_for_lists(now_us);
             self.node.note_peers(self.links.status().collect(), &self.place.members);
@@ -275,7 +280,8 @@ impl Carrier {
             match self.listener.accept() {
                 Ok((stream, address)) => {
                     let Some(id) = self.links.on_accepted(&address.to_string(), self.now_us()) else {
-                        tracing::warn!(%address, "too many connections of strangers: one was closed");
+                        let why = "too many connections of strangers";
+                        self.note_stranger(&address.to_string(), why);
                         continue;
                     };
                     let socket = Socket::accepted(stream, token_of(id), &self.registry);
@@ -284,10 +290,29 @@ impl Carrier {
                 Err(wrong) if wrong.kind() == ErrorKind::WouldBlock => return,
                 Err(wrong) if wrong.kind() == ErrorKind::Interrupted => {}
                 Err(wrong) => {
-                    tracing::warn!(%wrong, "a connection of another node could not be accepted");
+                    if self.strangers.may_say("accept", self.now_us()) {
+                        tracing::warn!(%wrong, "a connection of another node could not be accepted");
+                    }
                     return;
                 }
             }
+        }
+    }
+
+    /// Somebody came who is not of the grid, as far as is known.
+    fn note_stranger(&mut self, address: &str, why: &str) {
+        if self.strangers.may_say(why, self.now_us()) {
+            tracing::warn!(address, why, "a connection to the port of the grid was refused");
+        }
+    }
+
+    /// How many of them are not in the log.
+    fn count_strangers(&mut self, now_us: u64) {
+        if let Some(more) = self.strangers.take_left_out(now_us) {
+            tracing::warn!(
+                more,
+                "further connections to the port of the grid were refused within a minute"
+            );
         }
     }
 
@@ -453,7 +478,7 @@ impl Carrier {
                 }
                 Event::Refused { node, address, why } => match node {
                     Some(node) => tracing::warn!(node = node.0, address, why, "no channel to a node"),
-                    None => tracing::warn!(address, why, "a connection to the port of the grid was refused"),
+                    None => self.note_stranger(&address, &why),
                 },
                 Event::NotFound { address, why } => {
                     tracing::warn!(address, why, "no other node is found where --join says");

@@ -104,6 +104,12 @@ pub(crate) fn take_place(
     }
     let wants = wishes.listen.is_some() || wishes.join.is_some();
     if known.is_none() && !wants {
+        if wishes.address.is_some() {
+            return Err(
+                "--grid-address says where other nodes reach this one: say with --grid-listen HOST:PORT where it listens for them"
+                    .to_owned(),
+            );
+        }
         return Ok(None);
     }
     let secret = wishes.secret.as_deref().ok_or_else(|| match known.is_some() {
@@ -599,6 +605,11 @@ mod tests {
             ..wishes()
         };
         assert!(refused(anywhere).contains("--grid-address"));
+        let only_address = GridWishes {
+            address: Some("127.0.0.1:7001".to_owned()),
+            ..GridWishes::default()
+        };
+        assert!(refused(only_address).contains("--grid-listen"));
         fs::create_dir(folder.path().join("log")).unwrap();
         let joins = || GridWishes {
             join: Some("127.0.0.1:1".to_owned()),

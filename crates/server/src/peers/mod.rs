@@ -16,6 +16,7 @@ mod logs_seen;
 mod names;
 mod seen;
 mod socket;
+mod strangers;
 
 pub(crate) use folder::{GridWishes, Place, take_place};
 

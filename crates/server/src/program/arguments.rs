@@ -183,7 +183,7 @@ pub struct StartArguments {
     /// The longest message a client may send [default: 256MiB]
     #[arg(long, env = "RUBATO_MESSAGE_BYTES_MAX", value_name = "SIZE")]
     pub message_bytes_max: Option<Size>,
-    /// How long a client may take to log in [default: 60]
+    /// How long a client may take to log in, 1 or more [default: 60]
     #[arg(long, env = "RUBATO_LOGIN_TIMEOUT_SECONDS", value_name = "SECONDS")]
     pub login_timeout_seconds: Option<u64>,
     /// How long a client may take no byte of its answers; 0 for ever [default: 600]
@@ -286,6 +286,18 @@ impl StartArguments {
                 });
             }
         }
+        let seconds = [
+            ("--login-timeout-seconds", self.login_timeout_seconds, 1),
+            ("--send-timeout-seconds", self.send_timeout_seconds, 0),
+            ("--grace-seconds", self.grace_seconds, 0),
+        ];
+        for (name, given, least) in seconds {
+            if let Some(given) = given.filter(|given| !(least..=SECONDS_MAX).contains(given)) {
+                return Err(format!(
+                    "{name} is {given}, and must be between {least} and {SECONDS_MAX}"
+                ));
+            }
+        }
         Ok(())
     }
 
@@ -338,6 +350,8 @@ const MESSAGE_BYTES_MIN: u64 = 1 << 20;
 /// More threads than any machine has cores; each takes memory and open files.
 const WORKERS_MAX: usize = 1024;
 const STAGE_THREADS_MAX: usize = 64;
+/// Ten years: for ever, and in microseconds still a number.
+const SECONDS_MAX: u64 = 315_360_000;
 
 #[cfg(test)]
 mod tests {
@@ -386,6 +400,14 @@ mod tests {
             (
                 ["--max-connections", "0"],
                 "--max-connections is 0, and must be at least 1",
+            ),
+            (
+                ["--login-timeout-seconds", "0"],
+                "--login-timeout-seconds is 0, and must be between 1 and 315360000",
+            ),
+            (
+                ["--send-timeout-seconds", "18446744073709551615"],
+                "must be between 0 and 315360000",
             ),
         ] {
             let words = ["rubato", "start"].into_iter().chain(flags);

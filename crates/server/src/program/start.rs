@@ -1,6 +1,6 @@
 //! `rubato start`: opens the engine, serves it, and closes in order.
 
-use super::arguments::{LogFormat, StartArguments};
+use super::arguments::StartArguments;
 use super::engine::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
 use super::environment::PASSWORD;
 use super::units::memory_default;
@@ -17,7 +17,7 @@ use rubato_grid::members::Members;
 use rubato_node::grid::{ByRows, GridSettings};
 use rubato_sql::insight::BACKEND_BITS;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -215,6 +215,7 @@ fn spans(arguments: &StartArguments, place: Option<&Place>) -> Result<Option<Spa
 fn grid_wishes(arguments: &StartArguments) -> Result<GridWishes, String> {
     let secret = arguments.grid_secret_file.as_ref().map(|path| {
         let read = std::fs::read(path).map_err(|wrong| format!("cannot read {}: {wrong}", path.display()))?;
+        warn_if_others_read(path);
         // An editor's last line ends.
         Ok::<_, String>(read.trim_ascii_end().to_vec())
     });
@@ -250,6 +251,7 @@ fn security(arguments: &StartArguments) -> Result<ServerSecurity, String> {
     let mut passwords = Passwords::new().map_err(|error| explain(&error))?;
     if let Some(path) = &arguments.password_file {
         passwords.read_file(path)?;
+        warn_if_others_read(path);
     }
     if let Some(own) = own {
         passwords.insert(
@@ -261,6 +263,26 @@ fn security(arguments: &StartArguments) -> Result<ServerSecurity, String> {
         tls,
         passwords: Some(passwords),
     })
+}
+
+/// Says so if everybody on this machine may read a file with something secret in it.
+fn warn_if_others_read(path: &Path) {
+    if may_others_read(path) {
+        tracing::warn!(file = %path.display(), "everybody on this machine can read this file: chmod o-rwx");
+    }
+}
+
+#[cfg(unix)]
+fn may_others_read(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    const READ_BY_OTHERS: u32 = 0o004;
+    // (It has just been read.)
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & READ_BY_OTHERS != 0)
+}
+
+#[cfg(not(unix))]
+fn may_others_read(_: &Path) -> bool {
+    false
 }
 
 /// Ten thousand connections need as many files; the usual soft limit is 1024, the hard one far above. What it is then; `None`: there is none.
@@ -309,20 +331,18 @@ fn keep_pages_small() {
 #[cfg(not(target_os = "linux"))]
 fn keep_pages_small() {}
 
-/// Sends events of all crates to standard error.
-pub(super) fn start_log(arguments: &StartArguments, default_filter: &str) -> Result<(), String> {
-    let filter = arguments.log.as_deref().unwrap_or(default_filter);
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).map_err(|wrong| format!("--log {filter}: {wrong}"))?;
-    let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        // Or it says there that it cannot say anything there, and ends the process: where a disk is full, what has the log is often that.
-        .log_internal_errors(false)
-        .with_ansi(is_terminal);
-    let started = match arguments.log_format {
-        Some(LogFormat::Json) => builder.json().try_init(),
-        _ => builder.try_init(),
-    };
-    started.map_err(|wrong| wrong.to_string())
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_secret_that_everybody_can_read_is_noticed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (mode, expected) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(file.path(), permissions).unwrap();
+            assert_eq!(may_others_read(file.path()), expected, "{mode:o}");
+        }
+    }
 }

@@ -1,0 +1,69 @@
+//! How much of the log belongs to those who come to the grid's port and are not of the grid: anybody can do that as often as he likes.
+
+use std::collections::BTreeMap;
+
+/// Lines for each reason in a minute.
+const LINES_MAX: u32 = 5;
+/// Reasons of which there are lines in a minute: a stranger may have something to say about each, so that there is no end of them.
+const REASONS_MAX: usize = 8;
+const MINUTE_US: u64 = 60_000_000;
+
+/// Says which lines are written, a minute at a time, and counts the others.
+#[derive(Debug, Default)]
+pub(super) struct LineLimit {
+    /// When the minute ends. It begins with the first line behind the last one.
+    until_us: u64,
+    lines: BTreeMap<String, u32>,
+    left_out: u64,
+}
+
+impl LineLimit {
+    /// Whether there is a line for somebody who was refused for this reason; else it is counted.
+    pub(super) fn may_say(&mut self, why: &str, now_us: u64) -> bool {
+        // What was left out and is not told yet is added to this minute's.
+        if now_us >= self.until_us {
+            self.until_us = now_us + MINUTE_US;
+            self.lines.clear();
+        }
+        let has_room = self.lines.len() < REASONS_MAX;
+        let may = match self.lines.get_mut(why) {
+            Some(lines) => {
+                *lines += 1;
+                *lines <= LINES_MAX
+            }
+            None if has_room => self.lines.insert(why.to_owned(), 1).is_none(),
+            None => false,
+        };
+        self.left_out += u64::from(!may);
+        may
+    }
+
+    /// How many had no line, once their minute is over.
+    pub(super) fn take_left_out(&mut self, now_us: u64) -> Option<u64> {
+        let is_told = self.left_out > 0 && now_us >= self.until_us;
+        is_told.then(|| std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_some_lines_a_minute_and_the_others_are_counted() {
+        let mut limit = LineLimit::default();
+        let said = |limit: &mut LineLimit, now_us| (0..2_000).filter(|_| limit.may_say("no node", now_us)).count();
+        assert_eq!(said(&mut limit, 1_000), 5);
+        assert!(limit.may_say("too slow", 2_000), "another reason has its own");
+        assert_eq!(limit.take_left_out(MINUTE_US), None);
+        assert_eq!(limit.take_left_out(1_000 + MINUTE_US), Some(1_995));
+        assert_eq!(limit.take_left_out(1_000 + MINUTE_US), None);
+        assert_eq!(said(&mut limit, 2 * MINUTE_US), 5);
+        // Nor are there more if each says something else.
+        let mut limit = LineLimit::default();
+        let said = (0..2_000)
+            .filter(|number| limit.may_say(&number.to_string(), 0))
+            .count();
+        assert_eq!(said, REASONS_MAX);
+    }
+}

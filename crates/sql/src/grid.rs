@@ -71,7 +71,7 @@ pub trait GridDesk: Send + Sync {
     /// awaited then, and is told as ever.
     fn cancel(&self, session: SessionId) -> bool;
 
-    /// The session does not want what it has called for any more.
+    /// The session does not want what it has called for any more, or sends no more data to a COPY that awaits it there.
     fn give_up(&self, session: SessionId);
 
     /// The session's statement has ended: what it has asked for ([`GridDesk::take_numbers`], [`GridDesk::take_sessions`]) is not for the

@@ -23,6 +23,8 @@ struct Calling {
     number: u64,
     /// The node that has not said how that call ended.
     awaits: Option<NodeId>,
+    /// The node that was called last, unless that was given up or is lost: what it has answered may not have been taken, or asks for more.
+    called: Option<NodeId>,
     /// Whether a transaction was there already, or was begun with the call.
     in_block: bool,
     /// Whether the call may have committed something.
@@ -74,6 +76,7 @@ impl Calls {
         self.down.insert(node);
         for (session, calling) in &mut self.sessions {
             calling.told.remove(&node);
+            calling.called.take_if(|called| *called == node);
             if calling.awaits.take_if(|awaited| *awaited == node).is_none() {
                 continue;
             }
@@ -131,7 +134,7 @@ impl GridState {
         let calling = self.calls.sessions.entry(session).or_default();
         calling.number += 1;
         calling.answers.clear();
-        calling.awaits = Some(to);
+        (calling.awaits, calling.called) = (Some(to), Some(to));
         calling.in_block = call.in_block || call.begin.is_some();
         let commits = matches!(&call.run, Run::Text(text) if text == "COMMIT");
         calling.may_commit = commits || !(calling.in_block || call.only_reads);
@@ -177,8 +180,9 @@ impl GridState {
             return;
         };
         calling.answers.clear();
+        calling.awaits = None;
         let number = calling.number;
-        if let Some(node) = calling.awaits.take() {
+        if let Some(node) = calling.called.take() {
             self.send_work(session, node, number, WorkContent::GiveUp);
         }
     }

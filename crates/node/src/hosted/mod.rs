@@ -30,6 +30,7 @@ pub(crate) const NO_CONNECTION: usize = usize::MAX;
 /// Calls of one session that wait for the one under way: a COMMIT and a ROLLBACK that nobody waits for any more, what comes after them,
 /// and as many again.
 const CALLS_MAX: usize = 8;
+const GIVEN_UP: &str = "the client has given it up";
 /// Set in the ids of sessions for clients of other nodes: those of this node's own clients are below.
 const HOSTED_SESSIONS: u64 = 1 << 40;
 
@@ -86,6 +87,8 @@ struct Hosted {
     is_to_be_cancelled: bool,
     /// The client is gone.
     is_leaving: bool,
+    /// It was given its Terminate. That nothing has come of what it ran does not say so: nothing comes of a COPY either that has begun.
+    is_terminated: bool,
 }
 
 /// What a call says of the client beside what it runs, if that is news.
@@ -243,8 +246,12 @@ impl HostedSessions {
             // something behind that nobody knows of: a transaction with its locks.
             Some(at) if !ends_transaction(&hosted.calls[at].1) => hosted.remove_call(at),
             Some(_) => {}
-            None if hosted.number == number && hosted.idle.is_none() => return hosted.give_up(),
-            None => {}
+            None if hosted.number != number => {}
+            None if hosted.idle.is_none() => return hosted.give_up(),
+            None => {
+                hosted.is_given_up = true;
+                return hosted.fail_given_up().into_iter().collect();
+            }
         }
         Vec::new()
     }
@@ -296,8 +303,9 @@ impl HostedSessions {
             return Vec::new();
         }
         let outcome = own(&mut work.responder).take_outcome();
-        if hosted.is_leaving && outcome.is_none() && hosted.steps.is_empty() {
-            // It was given its Terminate. Who has come back since then gets another.
+        if hosted.is_terminated {
+            debug_assert!(!work.session.in_transaction(), "a session that has left keeps nothing");
+            // Who has come back since then gets another.
             self.clients.remove(&work.session.id);
             let calls = self.hosted.remove(&client).map(|hosted| hosted.calls);
             let responder = shared.settings.hosted_responder.map(|responder| responder());
@@ -372,7 +380,7 @@ impl HostedSessions {
                 Err(end) => say_end(shared, client, number, end, Lsn(0)),
             }
         }
-        Vec::new()
+        hosted.fail_given_up().into_iter().collect()
     }
 }
 
@@ -391,6 +399,7 @@ impl Hosted {
             is_given_up: false,
             is_to_be_cancelled: false,
             is_leaving: false,
+            is_terminated: false,
         }
     }
 
@@ -439,7 +448,24 @@ impl Hosted {
         })))
     }
 
+    /// What was given up has ended all the same, or is a COPY whose data does not come any more: its block fails, as it has for the client.
+    /// Until that says something else nothing would, and others would wait for its rows.
+    fn fail_given_up(&mut self) -> Option<Task> {
+        let (session, _) = self.idle.as_ref().filter(|_| self.is_given_up)?;
+        let request = match (session.awaits_data(), session.status()) {
+            (true, _) => copy_given_up(),
+            (false, TransactionStatus::InTransaction) => Request::Invalid {
+                error: Error::new(SqlState::QUERY_CANCELED, GIVEN_UP),
+                simple: true,
+            },
+            (false, _) => return None,
+        };
+        self.steps = [(Hears::Nothing, vec![request])].into();
+        self.next_step()
+    }
+
     fn leave(&mut self) -> Option<Task> {
+        self.is_terminated = true;
         self.steps = [(Hears::Errors, vec![Request::Terminate])].into();
         self.next_step()
     }
@@ -463,10 +489,7 @@ fn steps(call: WorkCall, status: TransactionStatus, awaits_data: bool) -> Result
         (WorkRun::Data { .. }, true) => return Ok(vec![(Hears::All, requests(call.run))]),
         (WorkRun::Data { .. }, false) => return Err(lost()),
         // The client has given the COPY up.
-        (_, true) => {
-            let failed = Request::CopyFail("the client has given it up".to_owned());
-            steps.push((Hears::Nothing, vec![failed]));
-        }
+        (_, true) => steps.push((Hears::Nothing, vec![copy_given_up()])),
         (_, false) => {}
     }
     let is_rollback = is_rollback(&call);
@@ -488,6 +511,10 @@ fn steps(call: WorkCall, status: TransactionStatus, awaits_data: bool) -> Result
     }
     steps.push((Hears::All, requests(call.run)));
     Ok(steps)
+}
+
+fn copy_given_up() -> Request {
+    Request::CopyFail(GIVEN_UP.to_owned())
 }
 
 /// Whether it rolls back what nobody waits for.

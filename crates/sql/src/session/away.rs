@@ -654,7 +654,7 @@ impl Session {
         let (Some(away), Some(desk)) = (&mut self.away, &partition.grid) else {
             return;
         };
-        if std::mem::take(&mut away.waits) {
+        if std::mem::take(&mut away.waits) || is_copying {
             desk.give_up(self.id);
         }
         // A COPY that waits for data there is rolled back.

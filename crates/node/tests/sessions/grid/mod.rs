@@ -11,6 +11,7 @@ mod copies;
 mod databases;
 mod definitions;
 mod explained;
+mod given_up;
 mod growth;
 mod in_doubt;
 mod jobs;

@@ -255,6 +255,9 @@ def copy_in_and_out(connect):
             with conn.cursor().copy(f"copy copied to stdout{mode}") as copy:
                 copy.set_types(["int4", "text", "date"])
                 expect(sorted(copy.rows()), rows)
+        ranked = "select id, rank() over (order by id desc) from copied where id < 3 order by id"
+        with conn.cursor().copy(f"copy ({ranked}) to stdout") as copy:
+            expect(list(copy.rows()), [("0", "3"), ("1", "2"), ("2", "1")])
         with conn.cursor().copy("copy copied (t, id) from stdin (format csv, header)") as copy:
             copy.write('t,id\n"a ""quoted"", one",5000\n,5001\n')
         expect(conn.execute("select t from copied where id >= 5000 order by id").fetchall(), [('a "quoted", one',), (None,)])

@@ -444,6 +444,10 @@ impl StatementWorker for NodeWorker {
         session.holds_answer()
     }
 
+    fn is_under_way(&self, session: &Session) -> bool {
+        session.is_under_way()
+    }
+
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {
         self.cancel_if_under_way(session, reason);
     }

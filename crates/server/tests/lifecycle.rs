@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Wire, socket};
+use common::{Wire, query_packet, socket};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -129,6 +129,27 @@ fn a_folder_is_served_by_one_process_at_a_time() {
     let (succeeded, text) = output(&["check", data_text]);
     assert!(succeeded && text.contains("no damage found"), "{text}");
     start(&data, &[]).stop("-INT");
+}
+
+/// What takes long lets others have their turn many times before it ends.
+#[test]
+fn a_long_query_comes_to_its_end_within_the_grace_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path(), &["--grace-seconds", "60"]);
+    let mut idle = Wire::connect(running.address);
+    let mut long = Wire::connect(running.address);
+    let mut rows = Wire::connect(running.address);
+    long.send(&query_packet(
+        "select count(*) from generate_series(1, 3000) a, generate_series(1, 1000) b where a.a + b.b > 0",
+    ));
+    rows.send(&query_packet("select repeat('x', 100) from generate_series(1, 100000)"));
+    std::thread::sleep(Duration::from_millis(300));
+    let reader = std::thread::spawn(move || rows.until_ready().len());
+    running.stop("-TERM");
+    assert_eq!(long.until_ready()[1..], ["row 3000000", "done SELECT 1", "ready I"]);
+    assert_eq!(long.next().as_deref(), Some("FATAL 57P01"));
+    assert_eq!(reader.join().unwrap(), 100_003);
+    assert_eq!(idle.next().as_deref(), Some("FATAL 57P01"));
 }
 
 #[test]

@@ -176,6 +176,11 @@ pub trait StatementWorker: Send {
         false
     }
 
+    /// Whether the session is in the midst of a statement, and has come back to let others have their turn, or what it has answered be sent.
+    fn is_under_way(&self, _session: &Self::Session) -> bool {
+        false
+    }
+
     /// Whether the session has ended by itself: its answers are sent, and its connection is closed.
     fn is_over(&self, _session: &Self::Session) -> bool {
         false

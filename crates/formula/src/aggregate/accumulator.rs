@@ -7,6 +7,7 @@ use super::deviation::{ExactMoments, FloatMoments};
 use super::regression::{PairMoments, Regression};
 use super::{AggregateKind, ResolvedAggregate};
 use crate::cast::out_of_range;
+use crate::functions::text::TEXT_BYTES_MAX;
 use ecow::{EcoString, EcoVec};
 use rubato_base::datetime::Interval;
 use rubato_base::{DataType, Error, Numeric, Result, SqlState, Value};
@@ -353,7 +354,7 @@ impl State {
             State::Text { text, delimiter } => {
                 let own = second.and_then(Value::as_str).unwrap_or("");
                 let addition = value.as_str().ok_or_else(|| wrong(value))?;
-                join_text(text, delimiter, own, addition);
+                join_text(text, delimiter, own, addition)?;
             }
             State::Bytes { bytes, delimiter } => {
                 let Value::Bytea(addition) = value else {
@@ -364,7 +365,7 @@ impl State {
                 } else {
                     &[]
                 };
-                join_bytes(bytes, delimiter, own, addition);
+                join_bytes(bytes, delimiter, own, addition)?;
             }
             State::ExactMoments { moments, .. } => moments.add(&number(value)?)?,
             State::FloatMoments { moments, .. } => moments.add(float(value)?)?,
@@ -428,7 +429,7 @@ impl State {
                     delimiter: own,
                 },
             ) => {
-                join_text(text, delimiter, own, b);
+                join_text(text, delimiter, own, b)?;
             }
             (
                 State::Bytes { bytes, delimiter },
@@ -437,7 +438,7 @@ impl State {
                     delimiter: own,
                 },
             ) => {
-                join_bytes(bytes, delimiter, own, b);
+                join_bytes(bytes, delimiter, own, b)?;
             }
             (State::Collected(a), State::Collected(b)) => a.merge(b)?,
             (State::ExactMoments { moments: a, .. }, State::ExactMoments { moments: b, .. }) => a.merge(b)?,
@@ -499,28 +500,41 @@ impl State {
 }
 
 /// The first delimiter is only kept for a merge: it stands between what came before and this.
-fn join_text(text: &mut Option<EcoString>, first: &mut EcoString, delimiter: &str, addition: &str) {
+fn join_text(text: &mut Option<EcoString>, first: &mut EcoString, delimiter: &str, addition: &str) -> Result<()> {
     match text {
         None => {
             *first = EcoString::from(delimiter);
             *text = Some(EcoString::from(addition));
         }
         Some(text) => {
+            check_length(text.len(), delimiter.len() + addition.len())?;
             text.push_str(delimiter);
             text.push_str(addition);
         }
     }
+    Ok(())
 }
 
-fn join_bytes(bytes: &mut Option<EcoVec<u8>>, first: &mut EcoVec<u8>, delimiter: &[u8], addition: &[u8]) {
+/// 54000 for a text or a string of bytes that would be longer than any may be.
+fn check_length(length: usize, addition: usize) -> Result<()> {
+    if length.saturating_add(addition) <= TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    let detail = format!("Cannot enlarge string buffer containing {length} bytes by {addition} more bytes.");
+    Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "out of memory").with_detail(detail))
+}
+
+fn join_bytes(bytes: &mut Option<EcoVec<u8>>, first: &mut EcoVec<u8>, delimiter: &[u8], addition: &[u8]) -> Result<()> {
     match bytes {
         None => {
             *first = EcoVec::from(delimiter);
             *bytes = Some(EcoVec::from(addition));
         }
         Some(bytes) => {
+            check_length(bytes.len(), delimiter.len() + addition.len())?;
             bytes.extend_from_slice(delimiter);
             bytes.extend_from_slice(addition);
         }
     }
+    Ok(())
 }

@@ -75,6 +75,11 @@ impl AggregateKind {
                 | AggregateKind::CollectJsonbObject
         )
     }
+
+    /// Whether what it keeps grows with what it is fed.
+    pub fn grows(self) -> bool {
+        self.collects() || self == AggregateKind::Concatenate
+    }
 }
 
 /// An aggregate resolved to one overload.

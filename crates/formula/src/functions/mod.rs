@@ -39,7 +39,7 @@ mod regular;
 mod regular_places;
 mod resolve;
 mod system;
-mod text;
+pub(crate) mod text;
 mod text_edit;
 mod time_pattern;
 mod time_reading;

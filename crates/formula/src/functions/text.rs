@@ -9,7 +9,7 @@ use ecow::EcoString;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 
 /// Most bytes of one text, as in PostgreSQL.
-pub(super) const TEXT_BYTES_MAX: usize = 0x3fff_ffff;
+pub(crate) const TEXT_BYTES_MAX: usize = 0x3fff_ffff;
 
 pub(super) fn too_long() -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")

@@ -79,6 +79,21 @@ fn sessions_have_temporary_tables_of_the_same_name() {
     );
     assert_eq!(code(&world.ask(0, &format!("select * from {}.t", theirs[0]))), "0A000");
     assert_eq!(code(&world.ask(0, &format!("drop table {}.t", theirs[0]))), "0A000");
+    // Nor by a path that leads there.
+    world.must(0, &format!("drop table t; set search_path to {}, public", theirs[0]));
+    for sql in [
+        "select * from t",
+        "update t set x = 7",
+        "alter table t add y int",
+        "create index on t (x)",
+    ] {
+        assert_eq!(code(&world.ask(0, sql)), "42P01", "{sql}");
+    }
+    world.must(0, "create table made (a int)");
+    assert_eq!(
+        world.rows(0, "select relnamespace::regnamespace from pg_class where relname = 'made'"),
+        ["public"]
+    );
 }
 
 #[test]

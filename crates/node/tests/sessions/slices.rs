@@ -49,6 +49,14 @@ fn long_statements() -> Vec<(String, String)> {
             "insert into many select id + 1000000, n, note from many".into(),
             format!("INSERT 0 {ROWS}"),
         ),
+        (
+            "explain analyze update many set n = n * 2 + 1 where note = 'x'".into(),
+            "EXPLAIN".into(),
+        ),
+        (
+            "explain analyze select count(*) from many where note || id = 'x'".into(),
+            "EXPLAIN".into(),
+        ),
         ("create index on many (tag)".into(), "CREATE INDEX".into()),
         (
             "alter table many add column extra int not null default 7 + (random() * 0)::int".into(),
@@ -166,6 +174,19 @@ fn a_long_insert_waits_at_one_row() {
         world.rows(0, "select count(*), max(id), min(id) from t"),
         ["10000|10000|1"]
     );
+}
+
+/// What an aggregate joins grows with its rows.
+#[test]
+fn a_text_of_many_rows_is_refused_before_memory_is_full() {
+    let mut settings = NodeSettings::default();
+    settings.limits.bytes_max = 16 << 20;
+    let mut world = World::with(1, settings);
+    let joined =
+        |rows: usize| format!("select length(string_agg(repeat('x', 100000), '')) from generate_series(1, {rows})");
+    assert_eq!(world.rows(0, &joined(10)), ["1000000"]);
+    let said = world.ask(0, &joined(1000));
+    assert!(said.iter().any(|line| line.starts_with("E 53200")), "{said:?}");
 }
 
 /// Memory: what an open statement holds is bounded, and the error says what to do.

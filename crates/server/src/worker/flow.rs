@@ -160,7 +160,11 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(connection) = self.connections.get_mut(index) else {
             return Progress::Waits;
         };
-        if self.stopping.is_some() || connection.is_unwanted {
+        // What runs may come to its end within the grace time.
+        let finishes = self.stopping.as_ref().is_some_and(|stopping| !stopping.cancelled)
+            && !connection.requests.is_empty()
+            && matches!(&connection.phase, Phase::Open(session) if self.engine.is_under_way(session));
+        if (self.stopping.is_some() && !finishes) || connection.is_unwanted {
             let message = "terminating connection due to administrator command";
             connection.requests.clear();
             connection.fatal = Some(Error::new(SqlState::ADMIN_SHUTDOWN, message));

@@ -17,7 +17,7 @@ use crate::plan::{
 };
 use crate::planner::{NoParameters, all_of, expressions, flatten, plan_target, select_calls, selectivity};
 use crate::window::{FrameBound, WindowPlan};
-use rubato_base::{ColumnSet, DataType, Result, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, Result, Value};
 use rubato_formula::{Comparison, EvalContext, Expr, build_comparison};
 use std::sync::Arc;
 
@@ -192,6 +192,11 @@ impl Builder<'_, '_> {
     ) -> Result<Option<(Part, Vec<Expr>, Correlated)>> {
         let to_global = self.slots(plan, 0);
         let globally = |expr: &Expr| expr.bind_stable(self.evaluation).remap_columns(&to_global);
+        let types: Vec<ColumnType> = plan
+            .steps
+            .iter()
+            .flat_map(|step| relation_types(&step.relation))
+            .collect();
         let mut sources: Vec<Source> = Vec::with_capacity(plan.steps.len());
         let mut terms: Vec<Expr> = plan.filter.iter().map(globally).collect();
         let firsts = first_columns(plan);
@@ -200,7 +205,7 @@ impl Builder<'_, '_> {
                 terms.extend(step.condition.iter().chain(&step.filter_after).map(globally));
                 continue;
             }
-            let own = self.source(step, *first, &globally, &mut terms);
+            let own = self.source(step, *first, (&globally, &types), &mut terms);
             let Some(source) = own else { return Ok(None) };
             sources.push(source);
         }
@@ -271,7 +276,7 @@ impl Builder<'_, '_> {
         &self,
         step: &Step,
         first: usize,
-        globally: &dyn Fn(&Expr) -> Expr,
+        (globally, types): (&dyn Fn(&Expr) -> Expr, &[ColumnType]),
         terms: &mut Vec<Expr>,
     ) -> Option<Source> {
         let mut own = Vec::new();
@@ -281,7 +286,7 @@ impl Builder<'_, '_> {
             depends |= !expr.is_constant() || reads_outer(expr)
         });
         if depends {
-            own.extend(access_terms(step, first, globally)?);
+            own.extend(access_terms(step, first, (globally, types))?);
         } else {
             access = Some(step.access.clone());
         }
@@ -544,20 +549,26 @@ fn one_relation(source: &Source, access: Access, columns: &[usize]) -> SelectPla
 }
 
 /// What the way to a relation's rows says of them, where it depends on the rows of others; `None` for ways of which not all is known.
-fn access_terms(step: &Step, first: usize, globally: &dyn Fn(&Expr) -> Expr) -> Option<Vec<Expr>> {
+fn access_terms(
+    step: &Step,
+    first: usize,
+    (globally, types): (&dyn Fn(&Expr) -> Expr, &[ColumnType]),
+) -> Option<Vec<Expr>> {
     let Relation::Table(table) = &step.relation else {
         return None;
     };
     let compare = |comparison: Comparison, column: usize, value: &Expr| {
         let data_type = table.columns.get(column)?.column_type.data_type;
         let column = (Expr::Column(first + column), data_type);
-        // The binder has made the value one of the column's type, or of one that compares with it.
-        let value_type = if data_type == DataType::Char {
-            DataType::Char
-        } else {
-            data_type
+        let value = globally(value);
+        let of_column = |global: usize| types.get(global).map_or(DataType::Unknown, |own| own.data_type);
+        // The binder has made the value one of the column's type, or of one that compares with it; but a day is looked for by what may be a
+        // time of it.
+        let value_type = match (data_type, value.data_type(&of_column, &|_| DataType::Unknown)) {
+            (DataType::Date | DataType::Timestamp, time) if time != DataType::Unknown => time,
+            (own, _) => own,
         };
-        build_comparison(comparison, column, (globally(value), value_type)).ok()
+        build_comparison(comparison, column, (value, value_type)).ok()
     };
     let equal = |columns: &[usize], values: &[Expr]| -> Option<Vec<Expr>> {
         let pairs = columns.iter().zip(values);

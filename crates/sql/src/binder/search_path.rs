@@ -44,7 +44,9 @@ impl SearchPath {
                 "pg_temp" => Some(self.temporary),
                 name => catalog.schema_id(name),
             };
-            listed.extend(id.filter(|id| !listed.contains(id)));
+            // What is another session's own is nobody else's, whoever names it.
+            let is_others = |id: &SchemaId| id.is_temporary() && *id != self.temporary;
+            listed.extend(id.filter(|id| !listed.contains(id) && !is_others(id)));
         }
         let mut searched = listed.clone();
         if !searched.contains(&SchemaId::PG_CATALOG) {

@@ -1,5 +1,6 @@
 //! Forms of expressions that are short for others: those are written, and bound in their place.
 
+use super::array::{is_listed, listed};
 use super::expression::ExpressionBinder;
 use super::located;
 use super::records::function_name;
@@ -15,25 +16,36 @@ impl ExpressionBinder<'_> {
         located(self.context, whole.span(), bound)
     }
 
-    /// `operand operator ANY (array)` for an operator that is no comparison.
+    /// `operand operator ANY (array)` for an operator that is no comparison. NULL where it depends on a NULL: as the operands of OR, or of
+    /// AND, which a list of items becomes.
     pub(super) fn any_pattern(
         &self,
         (operand, operator): (&ast::Expr, &str),
         patterns: &ast::Expr,
         any: bool,
     ) -> Result<Typed> {
-        let (collect, empty) = if any {
-            ("bool_or", "false")
-        } else {
-            ("bool_and", "true")
+        let items = listed(patterns).filter(|items| !items.is_empty() && !items.iter().any(is_listed));
+        if let Some(items) = items {
+            let tested = items.iter().map(|item| format!("(({operand}) {operator} ({item}))"));
+            let tested: Vec<String> = tested.collect();
+            let text = format!("({})", tested.join(if any { " OR " } else { " AND " }));
+            return self.bind_text(&text, operand);
+        }
+        let (rows, is_null) = match patterns {
+            ast::Expr::Subquery(query) => (format!("({query})"), "false".to_owned()),
+            array => (
+                format!("unnest(({array})::text[])"),
+                format!("(({array})::text[] IS NULL)"),
+            ),
         };
-        let patterns = match patterns {
-            ast::Expr::Subquery(query) => format!("({query})"),
-            array => format!("unnest(({array})::text[])"),
+        let tested = format!("(({operand}) {operator} \"*pattern*\")");
+        let (decides, otherwise) = match any {
+            true => (format!("bool_or({tested})"), "false"),
+            false => (format!("NOT bool_and({tested})"), "true"),
         };
         let text = format!(
-            "(SELECT coalesce({collect}(({operand}) {operator} \"*pattern*\"), {empty}) \
-             FROM {patterns} AS \"*patterns*\" (\"*pattern*\"))"
+            "(SELECT CASE WHEN {decides} THEN {any} WHEN {is_null} OR bool_or({tested} IS NULL) THEN NULL ELSE {otherwise} END \
+             FROM {rows} AS \"*patterns*\" (\"*pattern*\"))"
         );
         self.bind_text(&text, operand)
     }

@@ -104,12 +104,16 @@ impl Domain {
             let check = place.checked_sub(first).and_then(|place| self.all_checks().nth(place));
             check.is_none_or(|check| check.is_valid)
         };
+        let taken_over = self.base.as_ref().map_or(0, |base| base.checks.len());
         self.rules().enumerate().map(move |(place, (constraint, condition))| {
             let condition = condition.remap_columns(&|_| column);
             let shown = constraint.as_deref().unwrap_or("not null");
             Check {
-                // Two domains, one over the other, may have constraints of one name.
-                name: format!("{}.{place}.{shown}.{column}", self.name),
+                // A domain, and the one that it is over, may have constraints of one name.
+                name: match place >= first && place < first + taken_over {
+                    true => format!("{}.{shown}.{column}.{place}", self.name),
+                    false => format!("{}.{shown}.{column}", self.name),
+                },
                 columns: condition.columns(),
                 condition,
                 text: String::new(),

@@ -194,7 +194,7 @@ fn add_to_call(
         return Ok(());
     }
     if call.order_by.is_empty() {
-        if call.aggregate.kind.collects() {
+        if call.aggregate.kind.grows() {
             held.add(arguments, &context.limits)?;
         }
         return state.accumulator.add(arguments);

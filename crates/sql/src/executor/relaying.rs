@@ -136,6 +136,9 @@ impl Relaying {
         let Some(mut steps) = steps_of(plan, &places, context.evaluation) else {
             return Ok(None);
         };
+        let nodes = context
+            .database
+            .with_holders(nodes, steps.iter().map(|step| step.table));
         let ranges = match &step.access {
             Access::Range(access) => Vec::from_iter(access_range(table, access, &(), context.evaluation)?),
             Access::Ranges(access) => access_ranges(table, access, &(), context)?,

@@ -12,11 +12,10 @@ impl Rows<'_> {
     /// node to node now: what belongs to one row of a statement reads rows.
     pub(crate) fn relay_nodes(&self, storages: impl Iterator<Item = TableId>) -> Option<RelayNodes> {
         let far = self.far.as_ref().filter(|far| far.may_relay())?;
-        let own = far.whereabouts().own_node()?;
+        far.whereabouts().own_node()?;
         let mut all: Option<RelayNodes> = None;
         for storage in storages {
-            let nodes = far.whereabouts().nodes_of(storage, &KeyRange::WHOLE);
-            let mut nodes: RelayNodes = nodes.into_iter().map(|node| node.unwrap_or(own)).collect();
+            let mut nodes = self.relay_holders(storage, &KeyRange::WHOLE);
             nodes.sort_unstable();
             if all.as_ref().is_some_and(|all| *all != nodes) {
                 return None;
@@ -24,6 +23,15 @@ impl Rows<'_> {
             all = Some(nodes);
         }
         all.filter(|all| all.len() > 1)
+    }
+
+    /// These nodes with all that have anything of these storages: entries of an index may lie on more nodes than the rows of its table, which are
+    /// on as many as it has ranges.
+    pub(crate) fn with_holders(&self, mut nodes: RelayNodes, storages: impl Iterator<Item = TableId>) -> RelayNodes {
+        nodes.extend(storages.flat_map(|storage| self.relay_holders(storage, &KeyRange::WHOLE)));
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
     }
 
     /// What is read from now on belongs to an expression, or does not any more; says what was so before. Who waits within one begins its

@@ -450,7 +450,7 @@ impl Session {
             parameters: &[],
             times_us,
             limits: context.limits,
-            analytics: None,
+            analytics: context.analytics,
         };
         let rows = self.run_slice(partition, part, context.clock_us, Option::is_none, |execution| {
             running.run(execution, &mut |message| {

@@ -53,7 +53,13 @@ impl Session {
             return Ok(next);
         }
         let figures = match analyze {
-            true => Some(self.run_for_figures(plan, &parameters, partition, context)?),
+            true => match self.run_for_figures(plan, &parameters, partition, context)? {
+                None => {
+                    self.deadline_us = self.statement_deadline_us();
+                    return Ok(Next::Yield);
+                }
+                figures => figures,
+            },
             false => None,
         };
         let catalog = self.catalog(partition);
@@ -72,14 +78,15 @@ impl Session {
         Ok(self.answered("EXPLAIN".into(), partition, responder))
     }
 
-    /// Runs a statement for EXPLAIN ANALYZE. What has to wait goes on where it stood when it is called again.
+    /// Runs a slice of a statement for EXPLAIN ANALYZE. What has to wait, or lets others have their turn (`None`), goes on where it stood when
+    /// it is called again.
     fn run_for_figures(
         &mut self,
         plan: &Arc<Plan>,
         parameters: &[Value],
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
-    ) -> Outcome<Figures> {
+    ) -> Outcome<Option<Figures>> {
         let outcome = self.run_explained(plan, parameters, partition, context);
         if let Err(Stop::Fail(_) | Stop::Abort(_)) = &outcome {
             let current = self.current.as_mut();
@@ -96,7 +103,7 @@ impl Session {
         parameters: &[Value],
         partition: &mut Partition,
         context: &mut SessionContext<'_>,
-    ) -> Outcome<Figures> {
+    ) -> Outcome<Option<Figures>> {
         let lost = || Stop::Fail(Error::internal("a statement that is explained has lost its cursor"));
         let kept = self.current.as_mut().and_then(|current| current.cursor.take());
         let mut cursor = match kept {
@@ -114,21 +121,17 @@ impl Session {
             limits: context.limits,
             analytics: context.analytics,
         };
-        let outcome = self.run_part(partition, part, ExecutionContext::UNBOUNDED, |execution| {
-            loop {
-                // It pauses where one of its queries waits behind what another has given.
-                if let Progress::Complete(completion) = cursor.run(execution, usize::MAX, &mut |_| true)? {
-                    return Ok(completion);
-                }
-            }
+        let is_paused = |progress: &Progress| matches!(progress, Progress::Suspended);
+        let outcome = self.run_slice(partition, part, context.clock_us, is_paused, |execution| {
+            cursor.run(execution, usize::MAX, &mut |_| true)
         });
         let completion = match outcome {
-            Ok(completion) => completion,
-            Err(stop) => {
-                if let (Stop::Wait(_), Some(current)) = (&stop, &mut self.current) {
+            Ok(Progress::Complete(completion)) => completion,
+            unfinished => {
+                if let (Ok(_) | Err(Stop::Wait(_)), Some(current)) = (&unfinished, &mut self.current) {
                     current.cursor = Some(cursor);
                 }
-                return Err(stop);
+                return unfinished.map(|_| None);
             }
         };
         let now_us = (context.clock_us)();
@@ -146,7 +149,7 @@ impl Session {
             time_us,
             way: self.recorded(partition, now_us),
         };
-        Ok(figures)
+        Ok(Some(figures))
     }
 
     fn begin_explained(

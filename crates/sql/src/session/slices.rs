@@ -1,5 +1,7 @@
 //! How much a long statement does before others have their turn.
 
+use super::Session;
+
 /// A slice of a long statement takes about so long: whoever comes meanwhile waits for it, and each slice costs some microseconds more.
 const SLICE_US: i64 = 400;
 /// Rows that a statement looks at before it pauses for the first time, and ...
@@ -60,6 +62,13 @@ impl Slices {
         } else if spent && took_us < SLICE_US / 2 {
             self.rows = (2 * self.rows).min(ROWS_MAX);
         }
+    }
+}
+
+impl Session {
+    /// Whether a statement has begun that has not ended.
+    pub fn is_under_way(&self) -> bool {
+        self.current.is_some() || self.after_replay.is_some() || self.copy_out.is_some()
     }
 }
 

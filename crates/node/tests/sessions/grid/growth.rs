@@ -3,6 +3,7 @@
 mod cut;
 mod doubt;
 mod handing;
+mod ranges;
 mod renamed;
 mod unkeyed;
 

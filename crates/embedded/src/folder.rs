@@ -182,6 +182,8 @@ pub struct CheckReport {
     pub rows: u64,
     /// Entries of their indexes: each has as many as its table has rows.
     pub index_entries: u64,
+    /// Keys of the store that belong to no table: the next checkpoint or start lets go of them.
+    pub unclaimed_keys: u64,
 }
 
 /// Verifies a folder that no process has open: every record of the log, every row of the store, and that both together
@@ -210,6 +212,7 @@ pub fn check(path: &Path) -> Result<CheckReport> {
         tables: recovered.tables,
         rows: recovered.rows,
         index_entries: recovered.index_entries,
+        unclaimed_keys: recovered.unclaimed_keys,
     })
 }
 

@@ -219,6 +219,7 @@ impl Shared {
                 grid.write_down(&mut *partition.log)?;
             }
             partition.database.begin_checkpoint();
+            self.note_stored(partition);
             let mark = Mark {
                 log_start: appended.min(undecided),
                 clock: partition.database.clock(),
@@ -300,6 +301,13 @@ impl Shared {
         // The log before the store: else a crash could keep one row of a transaction whose record is lost.
         self.forcer.force().map_err(|error| log_error(&error))?;
         store_rows(rows, &*self.store)
+    }
+
+    /// Notes, before the first of them is written, of which storage the store is about to get rows. The catalogs do not tell: a table that was
+    /// made and dropped since the last checkpoint is in none, and its rows go to the store as long as one who began before may read it. What was
+    /// not noted here stayed in the store until the node was started again.
+    fn note_stored(&self, partition: &Partition) {
+        self.stored.lock().extend(partition.database.storage_to_flush());
     }
 
     /// Storage of which the store may hold rows, and that neither a catalog nor an open transaction has, as what is new or as what it

@@ -1,5 +1,7 @@
 //! Verifying what a node would recover, without writing anything.
 
+use crate::checkpoint::MARK_TABLE;
+use crate::errors::store_error;
 use crate::node::NodeSettings;
 use crate::record::damaged;
 use crate::recovery::{Recovery, replay};
@@ -8,6 +10,7 @@ use rubato_log::LogDirectory;
 use rubato_protocol::{BeginOptions, KeyRange, Stop};
 use rubato_sql::catalog::{Spread, Table};
 use rubato_storage::Store;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -22,7 +25,13 @@ pub struct VerifyReport {
     pub rows: u64,
     /// Entries of all indexes.
     pub index_entries: u64,
+    /// Keys of the store under numbers that no table has: of what was dropped, or laid in vain, since the last checkpoint. The next one or a
+    /// start lets go of them; that they grow in number is a fault.
+    pub unclaimed_keys: u64,
 }
+
+/// Keys read at once.
+const UNCLAIMED_KEYS_READ: usize = 1024;
 
 /// Recovers in memory alone what `store` and the log hold, and goes over it: every row can be read, and every index has as
 /// many entries as its table has rows, or fewer if it is partial. Where these lie by themselves on the nodes of a grid, one node cannot say
@@ -41,6 +50,7 @@ pub fn verify(store: &Arc<dyn Store>, directory: Arc<dyn LogDirectory>) -> Resul
     }
     let mut report = VerifyReport {
         replayed: replayed.transactions,
+        unclaimed_keys: unclaimed_keys(&recovery, &**store)?,
         ..VerifyReport::default()
     };
     let databases = recovery.databases.iter();
@@ -66,6 +76,26 @@ pub fn verify(store: &Arc<dyn Store>, directory: Arc<dyn LogDirectory>) -> Resul
         }
     }
     Ok(report)
+}
+
+/// Counts the keys of the store that are under the number of no table.
+fn unclaimed_keys(recovery: &Recovery<'_>, store: &dyn Store) -> Result<u64> {
+    let named: BTreeSet<TableId> = recovery.databases.storage().into_iter().collect();
+    let is_unclaimed = |table: &u32| *table != MARK_TABLE && !named.contains(&TableId(*table));
+    let tables = store.tables().map_err(|error| store_error(&error))?;
+    let mut keys = 0;
+    for table in tables.into_iter().filter(is_unclaimed) {
+        let mut from = Bound::Unbounded;
+        loop {
+            let bound = from.as_ref().map(Vec::as_slice);
+            let found = store.scan(table, bound, Bound::Unbounded, false, UNCLAIMED_KEYS_READ);
+            let mut found = found.map_err(|error| store_error(&error))?;
+            keys += found.len() as u64;
+            let Some((last, _)) = found.pop() else { break };
+            from = Bound::Excluded(last);
+        }
+    }
+    Ok(keys)
 }
 
 /// Whether an entry of an index may be on another node than its row.

@@ -9,7 +9,7 @@ use crate::database::FormulaDatabase;
 use crate::item::Item;
 use crate::live::LiveSnapshots;
 use crate::memory::DirtyRow;
-use crate::table::{Table, item_bytes};
+use crate::table::{Table, item_bytes, prune_counted};
 use rubato_base::{Key, Lsn, TableId, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -164,7 +164,7 @@ impl FormulaDatabase {
                 self.tombstones.pop_front();
                 continue;
             };
-            match judge(table, key, durable, oldest, &self.live) {
+            match judge(table, key, (durable, oldest, &self.live), &mut self.memory_bytes) {
                 Verdict::Stays => return,
                 Verdict::Awaits(awaited) => {
                     self.awaited_gone = Some(awaited);
@@ -181,7 +181,12 @@ impl FormulaDatabase {
     }
 }
 
-fn judge(table: &mut Table, key: &Key, durable: Lsn, oldest: Timestamp, live: &LiveSnapshots) -> Verdict {
+fn judge(
+    table: &mut Table,
+    key: &Key,
+    (durable, oldest, live): (Lsn, Timestamp, &LiveSnapshots),
+    memory_bytes: &mut usize,
+) -> Verdict {
     let Some(slot) = table.find(key.as_bytes()) else {
         return Verdict::Passed;
     };
@@ -204,7 +209,7 @@ fn judge(table: &mut Table, key: &Key, durable: Lsn, oldest: Timestamp, live: &L
     if !item.intents().is_empty() || !item.above().is_empty() {
         return Verdict::IsBusy;
     }
-    item.prune(live);
+    prune_counted(item, live, memory_bytes);
     if !item.versions.is_empty() {
         return Verdict::Stays;
     }

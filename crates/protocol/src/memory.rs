@@ -4,7 +4,7 @@ use crate::api::{Change, Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
 use crate::item::{Intent, Item};
 use crate::live::LiveSnapshots;
-use crate::table::{FlushFrom, Slot, Table, item_bytes, row_bytes};
+use crate::table::{FlushFrom, Slot, Table, item_bytes, prune_counted};
 use crate::transaction::{ReadRecord, WriteRecord};
 use rubato_base::{Error, Key, Result, Row, SqlState, TableId, Timestamp, TransactionId};
 use std::ops::Bound;
@@ -153,6 +153,13 @@ impl FormulaDatabase {
             table.flush_from =
                 (table.dirty > 0 && table.private.is_none()).then_some(FlushFrom::Deletions(Bound::Unbounded));
         }
+    }
+
+    /// The storage that the checkpoint has yet to take rows of: tables of the catalogs, and what was dropped and is kept for those who began
+    /// before.
+    pub fn storage_to_flush(&self) -> impl Iterator<Item = TableId> {
+        let flushing = self.tables.iter().filter(|(_, table)| table.flush_from.is_some());
+        flushing.map(|(id, _)| id)
     }
 
     /// The checkpoint has failed: what is dirty stays so, and the next one begins anew.
@@ -366,11 +373,7 @@ fn may_leave(item: &mut Item, oldest: Timestamp, live: &LiveSnapshots, memory_by
     if item.dirty || item.flushing || item.cts > oldest {
         return false;
     }
-    if !item.versions.is_empty() {
-        let before = row_bytes(item);
-        item.prune(live);
-        *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
-    }
+    prune_counted(item, live, memory_bytes);
     // Below its oldest snapshot nobody asks whether it was there before.
     item.versions.is_empty() && item.hot.is_none() && !std::mem::replace(&mut item.referenced, false)
 }

@@ -454,6 +454,17 @@ pub(crate) fn row_bytes(item: &Item) -> usize {
     row + (item.versions.len() + item.above().len()) * UNDO_BYTES
 }
 
+/// Drops versions that no live snapshot needs any more, from the account too: what stayed there of rows that have left was memory that nothing
+/// could give back before a restart.
+pub(crate) fn prune_counted(item: &mut Item, live: &LiveSnapshots, memory_bytes: &mut usize) {
+    if item.versions.is_empty() {
+        return;
+    }
+    let before = row_bytes(item);
+    item.prune(live);
+    *memory_bytes = (*memory_bytes + row_bytes(item)).saturating_sub(before);
+}
+
 pub(crate) fn contains(range: &KeyRange, key: &[u8]) -> bool {
     let above = match &range.from {
         Bound::Included(from) => key >= from.as_bytes(),

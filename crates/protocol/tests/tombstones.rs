@@ -216,6 +216,63 @@ fn deleted_rows_leave_memory_when_they_are_durable_and_seen_by_nobody() {
     assert_eq!(world.seen_now(), [1_999]);
 }
 
+/// What nobody takes off the account is memory that nothing gives back: a node came to have no room for rows.
+#[test]
+fn what_was_kept_of_a_deleted_row_for_older_snapshots_leaves_the_account_with_it() {
+    let mut world = World::new();
+    let readers: Vec<TransactionId> = (0..200)
+        .map(|number| {
+            world.put(number);
+            let reader = world.begin(true);
+            world.take(number);
+            reader
+        })
+        .collect();
+    readers.into_iter().for_each(|reader| world.database.rollback(reader));
+    world.settle();
+    world.checkpoint(World::settle);
+    world.settle();
+    assert_eq!(world.database.memory_bytes(), 0);
+}
+
+#[test]
+fn the_account_is_what_is_there_whatever_was_done() {
+    for seed in 1..40_u64 {
+        let mut world = World::new();
+        let (mut state, mut readers) = (seed, Vec::new());
+        let mut next = |below: u64| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        let mut there = BTreeMap::new();
+        for _ in 0..400 {
+            let number = next(20) as i32;
+            match next(8) {
+                0..3 => match there.remove(&number) {
+                    Some(()) => world.take(number),
+                    None => {
+                        world.put(number);
+                        there.insert(number, ());
+                    }
+                },
+                3 => readers.push(world.begin(true)),
+                4 if !readers.is_empty() => {
+                    let reader = readers.swap_remove(next(readers.len() as u64) as usize);
+                    world.seen(reader);
+                    world.database.rollback(reader);
+                }
+                5 => drop(world.checkpoint(World::settle)),
+                6 => world.evict(),
+                _ => world.settle(),
+            }
+        }
+        world.database.drop_table(QUEUE);
+        assert_eq!(world.database.memory_bytes(), 0, "seed {seed}");
+    }
+}
+
 #[test]
 fn nobody_is_told_of_a_deletion_before_it_is_durable() {
     let mut world = World::new();

@@ -139,6 +139,12 @@ impl Engine for NodeEngine {
             "together, with {} records to replay: {} tables, {} rows, {} index entries",
             found.replayed, found.tables, found.rows, found.index_entries
         ));
+        if found.unclaimed_keys > 0 {
+            report(&format!(
+                "{} keys of the store belong to no table: the next start lets go of them",
+                found.unclaimed_keys
+            ));
+        }
         report("no damage found");
         Ok(())
     }

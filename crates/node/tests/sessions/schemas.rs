@@ -91,7 +91,10 @@ fn sessions_have_temporary_tables_of_the_same_name() {
     }
     world.must(0, "create table made (a int)");
     assert_eq!(
-        world.rows(0, "select relnamespace::regnamespace from pg_class where relname = 'made'"),
+        world.rows(
+            0,
+            "select relnamespace::regnamespace from pg_class where relname = 'made'"
+        ),
         ["public"]
     );
 }

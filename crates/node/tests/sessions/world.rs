@@ -214,6 +214,43 @@ impl World {
         self.restart()
     }
 
+    /// A node that reaches its store by way of another one, until it is started again.
+    pub fn over(sessions: usize, way: impl Fn(Arc<MemoryStore>) -> Arc<dyn Store>) -> World {
+        let store = Arc::new(MemoryStore::new());
+        let seen = way(Arc::clone(&store));
+        World::open_over(
+            sessions,
+            NodeSettings::default(),
+            Arc::default(),
+            (store, seen),
+            "rubato",
+        )
+    }
+
+    /// What a look at the disk finds, with so many keys under a number in the store.
+    pub fn verified_with(&self, table: u32, keys: u32) -> rubato_node::VerifyReport {
+        let mut batch = rubato_storage::Batch::new();
+        (0..keys).for_each(|key| batch.put(table, key.to_be_bytes(), *b"a row of no table"));
+        self.store.apply(batch).expect("applies");
+        let store: Arc<dyn Store> = Arc::clone(&self.store) as _;
+        rubato_node::verify(&store, Arc::clone(&self.directory) as _).expect("nothing is damaged")
+    }
+
+    /// The store takes nothing any more.
+    pub fn stop_disk(&self) {
+        self.store.set_faults(Faults {
+            read_only: true,
+            ..Faults::default()
+        });
+    }
+
+    /// As [`World::restart`]; of what was not forced in the store so many changes are left.
+    pub fn restart_after_power_loss(self, surviving_calls: usize) -> World {
+        self.store.set_faults(Faults::default());
+        self.store.lose_power(surviving_calls);
+        self.restart()
+    }
+
     fn open(
         sessions: usize,
         settings: NodeSettings,
@@ -221,17 +258,23 @@ impl World {
         store: Arc<MemoryStore>,
         user: &'static str,
     ) -> World {
+        let seen = Arc::clone(&store) as _;
+        World::open_over(sessions, settings, directory, (store, seen), user)
+    }
+
+    fn open_over(
+        sessions: usize,
+        settings: NodeSettings,
+        directory: Arc<MemoryDirectory>,
+        (store, seen): (Arc<MemoryStore>, Arc<dyn Store>),
+        user: &'static str,
+    ) -> World {
         let options = rubato_log::Options {
             prepare_in_background: false,
             ..rubato_log::Options::default()
         };
         let settings = NodeSettings { clock_us, ..settings };
-        let opened = Node::open(
-            Arc::clone(&store) as _,
-            Arc::clone(&directory) as _,
-            options,
-            settings.clone(),
-        );
+        let opened = Node::open(seen, Arc::clone(&directory) as _, options, settings.clone());
         let (node, _) = opened.expect("a node");
         let worker = node.worker(0, None).expect("a worker");
         let mut world = World {

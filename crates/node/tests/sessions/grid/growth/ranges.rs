@@ -25,7 +25,11 @@ fn a_table_in_two_ranges_is_joined_by_its_index_over_three_nodes() {
             assert_eq!(sites.row(node, &one), "D 3", "{one}");
             let told = sites.ask(node, &format!("SELECT q2.id {joined}"));
             assert_eq!(told.last().map(String::as_str), Some("Z I"));
-            assert!(told.contains(&"C SELECT 270".to_owned()), "{column}: {:?}", told.first());
+            assert!(
+                told.contains(&"C SELECT 270".to_owned()),
+                "{column}: {:?}",
+                told.first()
+            );
         }
     }
 }

@@ -199,7 +199,8 @@ impl Mover {
     /// Moves the tables that there are now. False if all were where they are wanted.
     fn move_some(&mut self, connection: &mut Connection, url: &str) -> Result<bool, String> {
         let mut has_moved = false;
-        let databases = "SELECT datname FROM pg_database WHERE datallowconn \
+        // The first database has two names.
+        let databases = "SELECT datname FROM pg_database WHERE datallowconn AND datname <> 'postgres' \
                          ORDER BY datname <> current_database(), datname";
         for database in connection.rows(databases).map_err(|wrong| wrong.to_string())? {
             let opened = Connection::open(url, Some(database.text(0)));

@@ -490,6 +490,8 @@ def sessions_are_cancelled_and_ended_by_others(connect):
         # PostgreSQL shows the net mask of an inet that is cast to text.
         expect((client.removesuffix("/32"), has_port, server.removesuffix("/32")), ("127.0.0.1", True, "127.0.0.1"))
         expect(port, administrator.info.port)
+        shown = "select client_addr = inet_client_addr(), client_port = inet_client_port() from pg_stat_activity where pid = pg_backend_pid()"
+        expect(administrator.execute(shown).fetchall(), [(True, True)])
         started = "select pg_postmaster_start_time() between now() - interval '1 day' and now(), pg_conf_load_time() <= now()"
         expect(administrator.execute(started).fetchone(), (True, True))
 

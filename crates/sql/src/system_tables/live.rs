@@ -7,10 +7,11 @@ use super::{Content, Live, OWNER, SystemTable, databases, oid, text};
 use crate::catalog::{Catalog, Spread, SpreadWay, Table};
 use crate::insight::NodeFacts;
 use DataType::{Bool, Float8, Int4, Int8, Name, Text};
-use rubato_base::text_format::{TextContext, write_text};
+use rubato_base::text_format::{TextContext, parse_text, write_text};
 use rubato_base::{ColumnType, DataType, KeyReader, NodeId, SessionId, TableId, Value};
 use rubato_protocol::{AbortReason, Place, WaitReason, Waiting};
 use rubato_stages::StageKind;
+use rubato_stages::worker::Endpoint;
 use std::sync::Arc;
 
 /// What makes the rows of a view.
@@ -506,11 +507,21 @@ fn database_of(live: &Live<'_>, facts: &crate::insight::SessionFacts) -> Value {
     number.map_or(Value::Null, oid)
 }
 
+/// Address and port of a client, as PostgreSQL shows them: nothing of one within the process.
+fn client_end(end: Option<&Endpoint>) -> [Value; 2] {
+    let Some(end) = end else {
+        return [Value::Null, Value::Null];
+    };
+    let address = parse_text(DataType::Inet, -1, &end.address, &TextContext::default());
+    [address.unwrap_or(Value::Null), Value::Int4(i32::from(end.port))]
+}
+
 fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
     let waiting = live.database.waiting();
     let row = |facts: &std::sync::Arc<crate::insight::SessionFacts>| {
         let now = facts.now();
         let wait = waiting.iter().find(|wait| wait.session == facts.id);
+        let [address, port] = client_end(facts.identity.remote.as_ref());
         vec![
             database_of(live, facts),
             text(&facts.identity.database),
@@ -519,9 +530,9 @@ fn activity(live: &Live<'_>) -> Vec<Vec<Value>> {
             oid(OWNER),
             text(&facts.identity.user),
             text(&now.application),
+            address,
             Value::Null,
-            Value::Null,
-            Value::Null,
+            port,
             time(facts.began_us()),
             time(now.transaction_since_us),
             time(now.query_since_us),

@@ -35,7 +35,7 @@ use crate::catalog::{Catalog, RelationName};
 use crate::executor::MoveWork;
 use crate::plan::Plan;
 use crate::statement::SchemaChange;
-use rubato_base::{Error, Result, TableId};
+use rubato_base::{Error, Result, SqlState, TableId};
 use rubato_protocol::Outcome;
 use std::sync::Arc;
 
@@ -208,4 +208,11 @@ pub(crate) fn apply_deciding(
     decide: Decide<'_>,
 ) -> Outcome<Applied> {
     apply::Change::new(catalog, path).run_deciding(change, decide)
+}
+
+/// 2BP01, with what depends on what is to be dropped, a line each.
+fn still_needed(message: impl Into<String>, lines: &[String]) -> Error {
+    Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
+        .with_detail(lines.join("\n"))
+        .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }

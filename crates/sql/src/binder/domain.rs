@@ -209,9 +209,7 @@ fn of_no_values(mut base: DomainBase) -> DomainBase {
 impl Definition<'_, '_> {
     /// Gives a new column what its domain says.
     pub fn follow_domain(&mut self, column: &mut Column, place: usize, domain: &Domain) {
-        if column.default_text.is_none() && column.generated.is_none() {
-            column.default.clone_from(&domain.default);
-        }
+        domain.give_default(column);
         self.table.checks.extend(domain.checks_of(place));
     }
 }

@@ -2,7 +2,6 @@
 //! the groups if these are not made of what they give, and above windows.
 
 use super::Context;
-use super::aggregate::Grouping;
 use super::expression::{AGGREGATE_BASE, ExpressionBinder, WINDOW_BASE};
 use super::from::{From, push};
 use super::grouping_sets::GROUPING_BASE;
@@ -71,88 +70,79 @@ impl Context<'_> {
             *expr = expr.remap_columns(&place);
         }
     }
-
-    /// Takes the functions of rows out of FROM that the groups are not made of: they are called for each group, and their columns are marked as
-    /// theirs in `exprs`, which do not speak of groups yet.
-    ///
-    /// Errors: 42803 for a key that is made of aggregates.
-    pub(super) fn sets_above_groups<'e>(
-        &self,
-        query: &mut Query,
-        keys: &mut [Expr],
-        exprs: impl Iterator<Item = &'e mut Expr>,
-    ) -> Result<Option<QueryRelation>> {
-        let Some(QueryRelation {
-            relation: Relation::Functions(functions),
-            alias,
-            first,
-            types,
-            ..
-        }) = query.relations.pop_if(|last| last.is_of_select_list())
-        else {
-            return Ok(None);
-        };
-        let is_key = |place: usize| keys.iter().any(|key| reads(key, |column| column == first + place));
-        let below: Vec<bool> = (0..functions.calls.len()).map(is_key).collect();
-        let new_number = |column: usize| match column.checked_sub(first).filter(|place| *place < below.len()) {
-            None => column,
-            Some(place) => {
-                let among = below[..place].iter().filter(|other| **other == below[place]).count();
-                among + if below[place] { first } else { SET_BASE }
-            }
-        };
-        exprs.for_each(|expr| *expr = expr.remap_columns(&new_number));
-        keys.iter_mut().for_each(|key| *key = key.remap_columns(&new_number));
-        let part = |wanted: bool| {
-            let chosen = |place: &usize| below[*place] == wanted;
-            let calls = (0..below.len())
-                .filter(chosen)
-                .map(|place| functions.calls[place].clone());
-            let functions = RowsFrom {
-                calls: calls.collect(),
-                ..functions.clone()
-            };
-            let types = (0..below.len()).filter(chosen).map(|place| types[place]).collect();
-            let relation = QueryRelation {
-                first,
-                ..QueryRelation::first(Relation::Functions(functions), alias.clone(), types)
-            };
-            below.contains(&wanted).then_some(relation)
-        };
-        let of_keys = part(true);
-        let mut arguments = of_keys.iter().flat_map(|sets| sets.relation.outer_expressions());
-        if arguments.any(|argument| reads(argument, |column| column >= AGGREGATE_BASE)) {
-            return Err(Error::new(
-                SqlState::GROUPING_ERROR,
-                "aggregate functions are not allowed in GROUP BY",
-            ));
-        }
-        drop(arguments);
-        query.relations.extend(of_keys);
-        Ok(part(false))
-    }
-
-    /// Gives what functions above the groups make its numbers, behind those of the groups.
-    pub(super) fn place_above_groups<'e>(
-        &self,
-        sets: &mut QueryRelation,
-        width: usize,
-        exprs: impl Iterator<Item = &'e mut Expr>,
-    ) {
-        sets.first = width;
-        for expr in exprs {
-            *expr = expr.remap_columns(&|column| match is_set(column) {
-                true => width + column - SET_BASE,
-                false => column,
-            });
-        }
-    }
 }
 
-impl Grouping<'_> {
-    /// How many columns a group has with so many aggregates.
-    pub(super) fn width(&self, aggregates: usize) -> usize {
-        self.keys().len() + aggregates
+/// Takes the functions of rows out of FROM that the groups are not made of: they are called for each group, and their columns are marked as
+/// theirs in `exprs`, which do not speak of groups yet.
+///
+/// Errors: 42803 for a key that is made of aggregates.
+pub(super) fn sets_above_groups<'e>(
+    query: &mut Query,
+    keys: &mut [Expr],
+    exprs: impl Iterator<Item = &'e mut Expr>,
+) -> Result<Option<QueryRelation>> {
+    let Some(QueryRelation {
+        relation: Relation::Functions(functions),
+        alias,
+        first,
+        types,
+        ..
+    }) = query.relations.pop_if(|last| last.is_of_select_list())
+    else {
+        return Ok(None);
+    };
+    let is_key = |place: usize| keys.iter().any(|key| reads(key, |column| column == first + place));
+    let below: Vec<bool> = (0..functions.calls.len()).map(is_key).collect();
+    let new_number = |column: usize| match column.checked_sub(first).filter(|place| *place < below.len()) {
+        None => column,
+        Some(place) => {
+            let among = below[..place].iter().filter(|other| **other == below[place]).count();
+            among + if below[place] { first } else { SET_BASE }
+        }
+    };
+    exprs.for_each(|expr| *expr = expr.remap_columns(&new_number));
+    keys.iter_mut().for_each(|key| *key = key.remap_columns(&new_number));
+    let part = |wanted: bool| {
+        let chosen = |place: &usize| below[*place] == wanted;
+        let calls = (0..below.len())
+            .filter(chosen)
+            .map(|place| functions.calls[place].clone());
+        let functions = RowsFrom {
+            calls: calls.collect(),
+            ..functions.clone()
+        };
+        let types = (0..below.len()).filter(chosen).map(|place| types[place]).collect();
+        let relation = QueryRelation {
+            first,
+            ..QueryRelation::first(Relation::Functions(functions), alias.clone(), types)
+        };
+        below.contains(&wanted).then_some(relation)
+    };
+    let of_keys = part(true);
+    let mut arguments = of_keys.iter().flat_map(|sets| sets.relation.outer_expressions());
+    if arguments.any(|argument| reads(argument, |column| column >= AGGREGATE_BASE)) {
+        return Err(Error::new(
+            SqlState::GROUPING_ERROR,
+            "aggregate functions are not allowed in GROUP BY",
+        ));
+    }
+    drop(arguments);
+    query.relations.extend(of_keys);
+    Ok(part(false))
+}
+
+/// Gives what functions above the groups make its numbers, behind those of the groups.
+pub(super) fn place_above_groups<'e>(
+    sets: &mut QueryRelation,
+    width: usize,
+    exprs: impl Iterator<Item = &'e mut Expr>,
+) {
+    sets.first = width;
+    for expr in exprs {
+        *expr = expr.remap_columns(&|column| match is_set(column) {
+            true => width + column - SET_BASE,
+            false => column,
+        });
     }
 }
 

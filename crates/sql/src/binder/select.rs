@@ -8,6 +8,7 @@ use super::grouping_sets::{GroupKeys, SetParts, has_sets, sets_of};
 use super::in_order::computed_in_order;
 use super::json::Comparing;
 use super::labels::column_name;
+use super::list_sets::{place_above_groups, sets_above_groups};
 use super::scope::{Hidden, Scope};
 use super::tail::{Tail, refuse_query_parts, sort_parts};
 use super::typed::Typed;
@@ -335,7 +336,7 @@ impl Context<'_> {
         let aggregate = if has_sets {
             None
         } else if aggregated {
-            sets_above = self.sets_above_groups(&mut from.query, &mut grouped.keys.keys, projection.iter_mut())?;
+            sets_above = sets_above_groups(&mut from.query, &mut grouped.keys.keys, projection.iter_mut())?;
             let mut grouping = Grouping::new(self, &from.scope, grouped.keys.keys.clone());
             let of_windows = windows.iter().flat_map(WindowBound::expressions);
             let of_sets = sets_above.iter().flat_map(|sets| sets.relation.outer_expressions());
@@ -351,7 +352,7 @@ impl Context<'_> {
                 .chain(of_sets)
                 .try_for_each(|expr| grouping.rewrite(expr))?;
             if let Some(sets) = &mut sets_above {
-                self.place_above_groups(sets, grouping.width(calls.len()), projection.iter_mut());
+                place_above_groups(sets, grouping.keys().len() + calls.len(), projection.iter_mut());
             }
             Some(grouping.into_plan(calls.clone(), having.take()))
         } else {

@@ -1,6 +1,6 @@
 //! Domains: what they say of their values, and what columns check of that.
 
-use super::{Check, RelationName, SchemaId};
+use super::{Check, Column, RelationName, SchemaId};
 use rubato_base::enumeration::Marked;
 use rubato_base::{ColumnType, Error};
 use rubato_formula::Expr;
@@ -61,12 +61,20 @@ impl Domain {
     /// What its values satisfy, over column 0: NOT NULL, without a name, before the constraints; those of the domain that it is
     /// over before its own.
     pub fn rules(&self) -> impl Iterator<Item = (Option<String>, Expr)> + '_ {
-        let is_there = || Expr::Not(Box::new(Expr::IsNull(Box::new(Expr::Column(0)))));
-        let not_null = self.is_not_null().then(|| (None, is_there()));
-        let checks = self.all_checks();
-        not_null
-            .into_iter()
-            .chain(checks.map(|check| (Some(check.name.clone()), check.condition.clone())))
+        self.all_rules().map(rule)
+    }
+
+    /// The same; NOT NULL has no check.
+    fn all_rules(&self) -> impl Iterator<Item = Option<&DomainCheck>> {
+        let not_null = self.is_not_null().then_some(None);
+        not_null.into_iter().chain(self.all_checks().map(Some))
+    }
+
+    /// Gives a column its default that says nothing itself.
+    pub(crate) fn give_default(&self, column: &mut Column) {
+        if column.default_text.is_none() && column.generated.is_none() {
+            column.default.clone_from(&self.default);
+        }
     }
 
     fn is_not_null(&self) -> bool {
@@ -99,25 +107,22 @@ impl Domain {
 
     /// What a table checks of a column of this domain.
     pub(crate) fn checks_of(&self, column: usize) -> impl Iterator<Item = Check> + '_ {
-        let first = usize::from(self.is_not_null());
-        let is_valid = move |place: usize| {
-            let check = place.checked_sub(first).and_then(|place| self.all_checks().nth(place));
-            check.is_none_or(|check| check.is_valid)
-        };
         let taken_over = self.base.as_ref().map_or(0, |base| base.checks.len());
-        self.rules().enumerate().map(move |(place, (constraint, condition))| {
+        let taken_over = usize::from(self.is_not_null())..usize::from(self.is_not_null()) + taken_over;
+        self.all_rules().enumerate().map(move |(place, check)| {
+            let (constraint, condition) = rule(check);
             let condition = condition.remap_columns(&|_| column);
             let shown = constraint.as_deref().unwrap_or("not null");
             Check {
                 // A domain, and the one that it is over, may have constraints of one name.
-                name: match place >= first && place < first + taken_over {
+                name: match taken_over.contains(&place) {
                     true => format!("{}.{shown}.{column}.{place}", self.name),
                     false => format!("{}.{shown}.{column}", self.name),
                 },
                 columns: condition.columns(),
                 condition,
                 text: String::new(),
-                is_valid: is_valid(place),
+                is_valid: check.is_none_or(|check| check.is_valid),
                 domain: Some(DomainRule {
                     domain: self.key(),
                     oid: self.oid,
@@ -126,6 +131,14 @@ impl Domain {
                 option_of: None,
             }
         })
+    }
+}
+
+/// A rule by its name and its condition.
+fn rule(check: Option<&DomainCheck>) -> (Option<String>, Expr) {
+    match check {
+        None => (None, Expr::Not(Box::new(Expr::IsNull(Box::new(Expr::Column(0)))))),
+        Some(check) => (Some(check.name.clone()), check.condition.clone()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::apply::{Change, no_table};
 use super::sequences::number_new_sequence;
+use super::still_needed;
 use super::{Becomes, Conversion, StorageWork};
 use crate::binder::{Renaming, renamed_check};
 use crate::catalog::{Catalog, Check, Column, Deferral, Index, RelationName};
@@ -402,15 +403,12 @@ impl Change {
                 continue;
             }
             if !cascade {
-                return Err(Error::new(
-                    SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                    format!("cannot drop {what} because other objects depend on it"),
-                )
-                .with_detail(format!(
+                let message = format!("cannot drop {what} because other objects depend on it");
+                let line = format!(
                     "constraint {key} on table {} depends on {needed}",
                     self.described(&other)
-                ))
-                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+                );
+                return Err(still_needed(message, &[line]));
             }
             self.cascades_to(format!("constraint {key} on table {}", self.described(&other)));
             self.remove_foreign_key(&other, &key)?;
@@ -563,9 +561,7 @@ impl Change {
                 .iter()
                 .map(|own| format!("column {own} of table {table} depends on column {name} of table {table}"));
             let message = format!("cannot drop column {name} of table {table} because other objects depend on it");
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .with_detail(lines.collect::<Vec<_>>().join("\n"))
-                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            return Err(still_needed(message, &lines.collect::<Vec<_>>()));
         }
         for own in generated {
             let message = format!("drop cascades to column {own} of table {table}");

@@ -1,6 +1,7 @@
 //! CREATE, DROP and TRUNCATE.
 
 use super::sequences::number_new_sequence;
+use super::still_needed;
 use super::{Applied, Decide, StorageWork};
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, Index, KeyExpression, RelationName, Sequence, Table};
@@ -521,9 +522,7 @@ impl Change {
             return Ok(());
         }
         let message = "cannot drop desired object(s) because other objects depend on them";
-        Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-            .with_detail(lines.join("\n"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."))
+        Err(still_needed(message, &lines))
     }
 
     /// Foreign keys of other tables that refer to `name` go with CASCADE, and refuse the drop without.
@@ -542,9 +541,7 @@ impl Change {
             let mut lines = self.referring_lines(name, dropped);
             self.add_dependent_lines(&what, (name, None), dropped, &mut lines);
             let message = format!("cannot drop {what} because other objects depend on it");
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .with_detail(lines.join("\n"))
-                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            return Err(still_needed(message, &lines));
         }
         for (other, key) in referring {
             self.cascades_to(format!("constraint {key} on table {}", self.described(&other)));

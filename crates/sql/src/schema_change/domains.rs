@@ -133,10 +133,7 @@ impl Change {
         };
         let own = self.table_mut(table)?;
         own.checks.extend(domain.checks_of(column));
-        let definition = &mut own.columns[column];
-        if definition.default_text.is_none() && definition.generated.is_none() {
-            definition.default.clone_from(&domain.default);
-        }
+        domain.give_default(&mut own.columns[column]);
         Ok(())
     }
 
@@ -163,9 +160,7 @@ impl Change {
         let own_count = table.checks.len();
         for column in columns {
             table.checks.extend(domain.checks_of(column));
-            if table.columns[column].default_text.is_none() && table.columns[column].generated.is_none() {
-                table.columns[column].default.clone_from(&domain.default);
-            }
+            domain.give_default(&mut table.columns[column]);
         }
         let checks = own_count..table.checks.len();
         let verified: Vec<usize> = checks

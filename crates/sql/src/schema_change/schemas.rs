@@ -1,6 +1,7 @@
 //! Schemas, and relations that move between them.
 
 use super::apply::{Change, no_table};
+use super::still_needed;
 use crate::binder::{Renaming, ResolvedPath, bind_element};
 use crate::catalog::{Catalog, RelationName, SYSTEM_SCHEMAS, SchemaId, no_schema};
 use crate::statement::{MovedTo, RelationKind, SchemaElement};
@@ -124,9 +125,7 @@ impl Change {
             lines.extend(self.lines_of_type(name, inside));
         }
         let message = format!("cannot drop schema {schema} because other objects depend on it");
-        Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-            .with_detail(lines.join("\n"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too.")
+        still_needed(message, &lines)
     }
 
     pub(super) fn rename_schema(&mut self, name: &str, new_name: &str) -> Result<()> {

@@ -4,6 +4,7 @@
 
 use super::StorageWork;
 use super::apply::Change;
+use super::still_needed;
 use crate::binder::name_of_text;
 use crate::catalog::{Catalog, Column, RelationName, Sequence};
 use rubato_base::{Error, Result, SqlState, Value};
@@ -73,9 +74,7 @@ impl Change {
                 };
                 let lines: Vec<String> = readers.iter().map(line).collect();
                 let message = format!("cannot drop {what} because other objects depend on it");
-                return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                    .with_detail(lines.join("\n"))
-                    .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+                return Err(still_needed(message, &lines));
             }
             self.forget_defaults(name)?;
             self.remove_sequence(name);
@@ -158,9 +157,7 @@ impl Change {
             }
             self.add_dependent_lines(what, owner, dropped, &mut lines);
             let message = format!("cannot drop {what} because other objects depend on it");
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-                .with_detail(lines.join("\n"))
-                .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            return Err(still_needed(message, &lines));
         }
         for (_, (table, place)) in self.readers_of_owned(owner, dropped) {
             self.cascades_to(format!("default value for {}", self.column_of_table(&table, place)));

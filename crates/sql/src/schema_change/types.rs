@@ -2,6 +2,7 @@
 
 use super::apply::Change;
 use super::domains::columns_of;
+use super::still_needed;
 use crate::binder::{no_domain, no_type};
 use crate::catalog::{RelationName, Table};
 use rubato_base::{DataType, Error, Result, SqlState};
@@ -85,9 +86,7 @@ impl Change {
             }
             _ => "cannot drop desired object(s) because other objects depend on them".to_owned(),
         };
-        Err(Error::new(SqlState::DEPENDENT_OBJECTS_STILL_EXIST, message)
-            .with_detail(lines.join("\n"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."))
+        Err(still_needed(message, &lines))
     }
 
     /// Drops a type and what depends on it, and tells of that, but for the types `besides`, which go anyway.

@@ -1,6 +1,7 @@
 //! Views, and what keeps their tables as they are.
 
 use super::apply::Change;
+use super::still_needed;
 use crate::binder::{Renaming, renamed_query};
 use crate::catalog::{Catalog, RelationName, SchemaId, View, ViewQuery};
 use rubato_base::{Error, Result, SqlState};
@@ -89,12 +90,8 @@ impl Change {
         if !cascade {
             let mut lines = Vec::new();
             self.add_lines(what, &dependents, &mut lines);
-            return Err(Error::new(
-                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop {what} because other objects depend on it"),
-            )
-            .with_detail(lines.join("\n"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            let message = format!("cannot drop {what} because other objects depend on it");
+            return Err(still_needed(message, &lines));
         }
         for view in dependents {
             // One that was dropped for another's sake.

@@ -273,7 +273,7 @@ impl Channels {
     }
 
     fn give(&self, (database, backend_id): (DatabaseId, i32), told: &[Told], put: impl Fn(&Listener, Notification)) {
-        let mut woken = Vec::new();
+        let mut woken: Vec<&Listener> = Vec::new();
         for (channel, payload) in told {
             for listener in self.listeners_of(database, channel) {
                 let notification = Notification {
@@ -284,13 +284,15 @@ impl Channels {
                 };
                 put(listener, notification);
                 let own = listener.backend_id;
-                if own == backend_id || woken.contains(&own) {
-                    continue;
+                if own != backend_id && woken.iter().all(|known| known.backend_id != own) {
+                    woken.push(listener);
                 }
-                woken.push(own);
-                if let Some(signals) = &listener.signals {
-                    signals.signal(own, Signal::Deliver);
-                }
+            }
+        }
+        // Behind all of it: who is woken empties the inbox on a thread of its own, and what came later would stay there.
+        for listener in woken {
+            if let Some(signals) = &listener.signals {
+                signals.signal(listener.backend_id, Signal::Deliver);
             }
         }
     }
@@ -368,6 +370,48 @@ mod tests {
         // What is told on another node comes into the same inbox.
         channels.hear((DatabaseId::RUBATO, 77), &[("b".into(), "6".into())]);
         assert_eq!(told(&inboxes[0]), [("b".to_owned(), "6".to_owned(), 77)]);
+    }
+
+    /// Empties the inbox as soon as it is woken, as another worker may.
+    #[derive(Debug)]
+    struct Hasty(Arc<Inbox>, Mutex<usize>);
+
+    impl Signals for Hasty {
+        fn signal(&self, _: i32, _: Signal) -> bool {
+            *self.1.lock().unwrap() += self.0.take().len();
+            true
+        }
+    }
+
+    #[test]
+    fn who_is_woken_finds_all_of_it() {
+        let inbox = Arc::new(Inbox::default());
+        let hasty = Arc::new(Hasty(Arc::clone(&inbox), Mutex::default()));
+        let signals: Arc<dyn Signals> = hasty.clone();
+        let mut channels = Channels::default();
+        let listener = Teller {
+            session: SessionId(1),
+            backend_id: 1,
+            database: DatabaseId::RUBATO,
+            inbox: &inbox,
+            signals: Some(&signals),
+        };
+        channels.commit(listener, all([ChannelAction::Listen("a".into())]), Lsn(1));
+        let own = Arc::new(Inbox::default());
+        let teller = Teller {
+            session: SessionId(2),
+            backend_id: 2,
+            inbox: &own,
+            signals: None,
+            ..listener
+        };
+        let notify = |payload: &str| ChannelAction::notify("a", payload).unwrap();
+        channels.commit(teller, all([notify("1"), notify("2"), notify("3")]), Lsn(2));
+        channels.hear(
+            (DatabaseId::RUBATO, 77),
+            &[("a".into(), "4".into()), ("a".into(), "5".into())],
+        );
+        assert_eq!(*hasty.1.lock().unwrap(), 5);
     }
 
     fn all<const N: usize>(actions: [ChannelAction; N]) -> ChannelActions {

@@ -128,6 +128,8 @@ pub struct WorkEnd {
     pub status: WorkStatus,
     /// The schema of the client's temporary relations, 0 where they are not.
     pub temporary: u32,
+    /// Whether the session has advisory locks there that its transaction does not end.
+    pub locks: bool,
     /// The catalog that the transaction sees.
     pub catalog: WorkCatalog,
     /// Numbers of sequences that the session has had since the last end.
@@ -141,6 +143,7 @@ impl WorkEnd {
             outcome: WorkOutcome::Failed(error),
             status: WorkStatus::Idle,
             temporary: 0,
+            locks: false,
             catalog: WorkCatalog::AsBefore,
             numbers: LastNumbers::default(),
         }

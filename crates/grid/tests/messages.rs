@@ -509,6 +509,7 @@ impl Choices<'_> {
                 _ => WorkStatus::Failed,
             },
             temporary: self.small(),
+            locks: self.truth(),
             catalog: match self.of(3) {
                 0 => WorkCatalog::AsBefore,
                 1 => WorkCatalog::Committed,

@@ -156,6 +156,13 @@ impl AdvisoryLocks {
         true
     }
 
+    /// Whether the session has one beyond its transaction.
+    pub fn are_kept_by(&self, session: SessionId) -> bool {
+        let is_kept = |holder: &Holder| holder.session == session && holder.scope == AdvisoryScope::Session;
+        let mut names = self.of_session.get(&session).into_iter().flatten();
+        names.any(|name| { self.locks.get(name) }.is_some_and(|lock| lock.holders.iter().any(is_kept)))
+    }
+
     /// For a savepoint: what [`AdvisoryLocks::roll_back_to`] takes.
     pub fn mark(&self) -> u64 {
         self.taken

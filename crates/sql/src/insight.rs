@@ -158,6 +158,14 @@ impl Insight {
         signals.is_some_and(|signals| signals.signal(backend_id, signal))
     }
 
+    /// Has a session of this node end, whose advisory locks others may have.
+    pub fn bereave(&self, session: SessionId) {
+        let facts = self.sessions.lock().by_id.get(&session).and_then(Weak::upgrade);
+        if let Some(signals) = { facts.as_ref() }.and_then(|facts| facts.identity.signals.clone()) {
+            signals.signal(facts.map_or(0, |facts| facts.identity.backend_id), Signal::Bereave);
+        }
+    }
+
     /// The same for a session of any node: of another one that can be reached it is not known whether it is there.
     pub(crate) fn signal(&self, backend_id: i32, terminates: bool) -> bool {
         if self.signal_here(backend_id, terminates) {

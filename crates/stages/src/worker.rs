@@ -52,6 +52,10 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+/// The stack of a thread that does a worker's work, or reads what it has written, in bytes. Expressions are bound, evaluated and dropped by
+/// recursion, and may nest as deep as the parser lets them; what is not used of it takes no memory.
+pub const STACK_BYTES: usize = 64 << 20;
+
 /// What one session may have another do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -59,6 +63,8 @@ pub enum Signal {
     Cancel,
     /// To end.
     Terminate,
+    /// To end, since the node that had its advisory locks was not heard of: others may have them.
+    Bereave,
     /// To give its client what others have told it on channels.
     Deliver,
 }

@@ -29,9 +29,10 @@ use std::fmt;
 /// not reach each other; a row is inserted or changed by one operation. Version 24: what two pass on to each other in a relay join is carried
 /// on, too. Version 25: the last numbers of sequences and the time at which a transaction began go with what runs on another node.
 /// Version 26: catalogs say of domains which they are over; a refusal that the other end acts on carries a proof.
+/// Version 27: the end of a call says whether advisory locks are kept there.
 pub const VERSIONS: Versions = Versions {
-    lowest: 26,
-    highest: 26,
+    lowest: 27,
+    highest: 27,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

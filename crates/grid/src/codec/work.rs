@@ -233,6 +233,7 @@ fn put_end(out: &mut Vec<u8>, end: &WorkEnd) {
         WorkOutcome::AwaitsData => out.push(5),
     }
     put_u32(out, end.temporary);
+    put_bool(out, end.locks);
     match &end.catalog {
         WorkCatalog::AsBefore => out.push(1),
         WorkCatalog::Committed => out.push(2),
@@ -260,6 +261,7 @@ fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
         _ => return Err(damaged("an unknown end of a session's work")),
     };
     let temporary = reader.u32()?;
+    let locks = read_bool(reader)?;
     let catalog = match reader.u8()? {
         1 => WorkCatalog::AsBefore,
         2 => WorkCatalog::Committed,
@@ -270,6 +272,7 @@ fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
         outcome,
         status,
         temporary,
+        locks,
         catalog,
         numbers: read_numbers(reader)?,
     })

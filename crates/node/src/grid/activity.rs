@@ -178,6 +178,13 @@ impl GridState {
         self.numbers.leave(session);
     }
 
+    /// Ends sessions whose advisory locks others may have by now.
+    pub(super) fn end_bereaved(&mut self, partition: &Partition) {
+        for session in self.calls.take_bereaved() {
+            partition.insight.bereave(session);
+        }
+    }
+
     /// Says to other nodes what their sessions are to do.
     pub(super) fn say_signals(&mut self, partition: &Partition) {
         for signalled in partition.insight.take_signals() {

@@ -33,6 +33,8 @@ struct Calling {
     answers: VecDeque<Answer>,
     /// The nodes that keep a session for it, and what they were told.
     told: BTreeMap<NodeId, Told>,
+    /// The node that has its advisory locks.
+    locks_at: Option<NodeId>,
 }
 
 /// The calls of all sessions of a node.
@@ -42,12 +44,19 @@ pub(super) struct Calls {
     /// Nodes that cannot be reached.
     down: BTreeSet<NodeId>,
     woken: Vec<SessionId>,
+    /// Sessions whose advisory locks others may have.
+    bereaved: Vec<SessionId>,
 }
 
 impl Calls {
     /// Sessions to be woken.
     pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
         std::mem::take(&mut self.woken)
+    }
+
+    /// Sessions that are to end because others may have their advisory locks.
+    pub(super) fn take_bereaved(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.bereaved)
     }
 
     /// Whether a node has a session for this one, and has had it since it was first called.
@@ -77,6 +86,9 @@ impl Calls {
         for (session, calling) in &mut self.sessions {
             calling.told.remove(&node);
             calling.called.take_if(|called| *called == node);
+            if calling.locks_at.take_if(|keeper| *keeper == node).is_some() {
+                self.bereaved.push(*session);
+            }
             if calling.awaits.take_if(|awaited| *awaited == node).is_none() {
                 continue;
             }
@@ -105,8 +117,12 @@ impl Calls {
         if calling.number != message.number || calling.awaits != Some(from) {
             return false;
         }
-        if end.is_some() {
+        if let Some(end) = &end {
             calling.awaits = None;
+            match end.locks {
+                true => calling.locks_at = Some(from),
+                false => drop(calling.locks_at.take_if(|keeper| *keeper == from)),
+            }
         }
         calling.answers.push_back(Answer {
             told,

@@ -276,6 +276,7 @@ impl GridNode {
         state.tell_next_keeper(&partition, appended);
         let given = work(&mut state, &mut partition);
         state.say_signals(&partition);
+        state.end_bereaved(&partition);
         state.settle(&mut partition, node);
         if !node.answers_held.load(Ordering::Acquire) {
             for (durable_at, to, message) in std::mem::take(&mut *node.hosting.said.lock()) {

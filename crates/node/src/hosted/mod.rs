@@ -335,6 +335,7 @@ impl HostedSessions {
                 outcome,
                 status,
                 temporary: work.session.temporary_here().map_or(0, |schema| schema.0),
+                locks: work.session.keeps_locks(),
                 catalog: hosted.catalog_of(&work.session),
                 numbers: work.session.new_numbers(),
             });
@@ -377,7 +378,10 @@ impl HostedSessions {
                     hosted.steps = steps.into();
                     return hosted.next_step().into_iter().collect();
                 }
-                Err(end) => say_end(shared, client, number, end, Lsn(0)),
+                Err(end) => {
+                    let locks = session.keeps_locks();
+                    say_end(shared, client, number, WorkEnd { locks, ..end }, Lsn(0));
+                }
             }
         }
         hosted.fail_given_up().into_iter().collect()

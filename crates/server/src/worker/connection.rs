@@ -1,5 +1,6 @@
 //! One client connection: what is read, what is to be sent, and who has its session.
 
+use super::port::Unwanted;
 use super::sender::Flight;
 use super::transport::Transport;
 use crate::login::Login;
@@ -49,7 +50,7 @@ pub(crate) struct Connection<S> {
     /// The session has something to give to its client, which is to be fetched when all that was written before is sent.
     pub(crate) is_told: bool,
     /// The connection is to end.
-    pub(crate) is_unwanted: bool,
+    pub(crate) unwanted: Option<Unwanted>,
     /// When the connection ends if the client stays silent.
     pub(crate) idle_until_us: Option<i64>,
     /// The last request given to the engine ends the session.
@@ -84,7 +85,7 @@ impl<S> Connection<S> {
             held: false,
             cancelled: false,
             is_told: false,
-            is_unwanted: false,
+            unwanted: None,
             idle_until_us: None,
             terminating: false,
             input: Vec::new(),

@@ -1,6 +1,7 @@
 //! Bytes in and out of one connection, and what time brings.
 
 use super::connection::{Connection, Phase, pg};
+use super::port::Unwanted;
 use super::shared::WireCounters;
 use super::transport::{ReadOutcome, Transport};
 use super::{CANCEL_GRACE_US, READ_BYTES, RESPONDERS_KEPT, STALL_CHECK_US, SqlWorker, WireRefusal, WorkerLoop};
@@ -77,7 +78,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             let Phase::Open(session) = &connection.phase else {
                 return false;
             };
-            let goes_on = connection.fatal.is_none() && !connection.is_unwanted && self.stopping.is_none();
+            let goes_on = connection.fatal.is_none() && connection.unwanted.is_none() && self.stopping.is_none();
             goes_on && self.engine.holds_answer(session)
         });
         if is_held {
@@ -164,10 +165,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let finishes = self.stopping.as_ref().is_some_and(|stopping| !stopping.cancelled)
             && !connection.requests.is_empty()
             && matches!(&connection.phase, Phase::Open(session) if self.engine.is_under_way(session));
-        if (self.stopping.is_some() && !finishes) || connection.is_unwanted {
-            let message = "terminating connection due to administrator command";
+        if (self.stopping.is_some() && !finishes) || connection.unwanted.is_some() {
             connection.requests.clear();
-            connection.fatal = Some(Error::new(SqlState::ADMIN_SHUTDOWN, message));
+            connection.fatal = Some(connection.unwanted.unwrap_or(Unwanted::ByCommand).error());
         }
         if !connection.requests.is_empty() {
             return self.submit(index);

@@ -541,7 +541,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         match letter {
             Letter::Connection(socket, peer) => self.add_connection(socket, peer, now_us),
             Letter::Cancel(session) => self.cancel(session),
-            Letter::Terminate(session) => self.terminate(session),
+            Letter::Terminate(session, why) => self.terminate(session, why),
             Letter::Deliver(session) => self.deliver(session),
             Letter::Sent(index, session) => self.on_sent(index, session),
             Letter::Unsent(index, session, rest) => self.on_unsent(index, session, &rest),

@@ -1,11 +1,38 @@
 //! How other threads reach a worker.
 
 use mio::net::TcpStream;
-use rubato_base::SessionId;
+use rubato_base::{Error, SessionId, SqlState};
 use rubato_stages::worker::Wake;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// Why a session is to end before its client wants to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unwanted {
+    /// Somebody has asked for it, or the server stops.
+    ByCommand,
+    /// Others may have the advisory locks that it thinks it has.
+    WithoutLocks,
+}
+
+impl Unwanted {
+    /// What its client is told: 57P01.
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Unwanted::ByCommand => Error::new(
+                SqlState::ADMIN_SHUTDOWN,
+                "terminating connection due to administrator command",
+            ),
+            Unwanted::WithoutLocks => Error::new(
+                SqlState::ADMIN_SHUTDOWN,
+                "terminating connection because its advisory locks were lost",
+            )
+            .with_detail("The node of the grid that keeps them was not heard of; others may have them by now.")
+            .with_hint("Connect again, and take them again."),
+        }
+    }
+}
 
 /// Something another thread asks of a worker.
 pub(crate) enum Letter {
@@ -14,7 +41,7 @@ pub(crate) enum Letter {
     /// A client asked to cancel what a session runs.
     Cancel(SessionId),
     /// Somebody wants a session to end.
-    Terminate(SessionId),
+    Terminate(SessionId, Unwanted),
     /// A session was told something on a channel.
     Deliver(SessionId),
     /// The sending thread has sent a connection's answer, for which the worker waits.

@@ -2,6 +2,7 @@
 
 use super::connection::{Phase, pg};
 use super::flow::Progress;
+use super::port::Unwanted;
 use super::shared::is_loopback;
 use super::transport::Transport;
 use super::{SqlWorker, WireRefusal, WorkerLoop};
@@ -252,11 +253,11 @@ impl<W: SqlWorker> WorkerLoop<W> {
     }
 
     /// Somebody wants the session to end: what it runs is given up, and then it is told so.
-    pub(super) fn terminate(&mut self, session: SessionId) {
+    pub(super) fn terminate(&mut self, session: SessionId, why: Unwanted) {
         self.engine.cancel(session, CancelReason::Shutdown);
         let mut connections = self.connections.iter_mut();
         if let Some((index, connection)) = connections.find(|(_, connection)| connection.session == session) {
-            connection.is_unwanted = true;
+            connection.unwanted = Some(why);
             self.enqueue(index);
         }
     }

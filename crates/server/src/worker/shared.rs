@@ -1,6 +1,6 @@
 //! What the workers of one server share.
 
-use super::port::{Letter, WorkerPort};
+use super::port::{Letter, Unwanted, WorkerPort};
 use crate::passwords::Passwords;
 use crate::scram::random;
 use crate::settings::ServerSettings;
@@ -200,7 +200,8 @@ impl Signals for Shared {
         };
         self.ports[worker].send(match signal {
             Signal::Cancel => Letter::Cancel(session),
-            Signal::Terminate => Letter::Terminate(session),
+            Signal::Terminate => Letter::Terminate(session, Unwanted::ByCommand),
+            Signal::Bereave => Letter::Terminate(session, Unwanted::WithoutLocks),
             Signal::Deliver => Letter::Deliver(session),
         });
         true

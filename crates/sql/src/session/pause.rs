@@ -50,6 +50,8 @@ pub(super) struct Pauses {
     given_back: Vec<(AdvisoryKey, bool)>,
     /// Whether the session has ever taken a lock.
     has_locked: bool,
+    /// Whether it kept one when its last statement had ended.
+    keeps_locks: bool,
 }
 
 /// The session's part of an evaluation.
@@ -238,6 +240,12 @@ impl Session {
         self.pauses.checkpoint = None;
         self.pauses.grants.clear();
         self.pauses.given_back.clear();
+        self.pauses.keeps_locks = self.pauses.has_locked && partition.advisory.are_kept_by(self.id);
+    }
+
+    /// Whether the session has advisory locks on this node that its transaction does not end.
+    pub fn keeps_locks(&self) -> bool {
+        self.pauses.keeps_locks
     }
 
     /// The transaction has ended, and with it its locks.

@@ -17,6 +17,7 @@ mod in_doubt;
 mod jobs;
 mod kept;
 mod loads;
+mod locks;
 mod lookups;
 mod many_rows;
 mod numbers;

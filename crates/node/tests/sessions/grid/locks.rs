@@ -1,0 +1,65 @@
+//! Advisory locks of clients of other nodes than the keeper, which has them.
+
+use super::*;
+use rubato_stages::worker::{Signal, Signals};
+use std::sync::Mutex;
+
+/// A client that notes what it is signalled.
+#[derive(Debug, Default)]
+struct Signalled(Mutex<Vec<Signal>>);
+
+impl Signals for Signalled {
+    fn signal(&self, _: i32, signal: Signal) -> bool {
+        self.0.lock().unwrap().push(signal);
+        true
+    }
+}
+
+/// Another client of a node, in the place of the one before.
+fn with_client(site: &mut Site, number: u64) -> Arc<Signalled> {
+    let signalled = Arc::new(Signalled::default());
+    let start = SessionStart {
+        session: SessionId(number),
+        user: "rubato".into(),
+        database: "rubato".into(),
+        signals: Some(signalled.clone()),
+        ..SessionStart::default()
+    };
+    let mut responder: Box<dyn rubato_sql::client::Responder> = Box::new(Lines::default());
+    site.idle = Some(site.worker.open_session(start, &mut responder).expect("a session"));
+    signalled
+}
+
+#[test]
+fn who_may_have_lost_an_advisory_lock_is_ended() {
+    let cases: [(&[&str], bool); 5] = [
+        (&["SELECT pg_advisory_lock(7)"], true),
+        // A statement behind it, also one that fails, or that runs elsewhere, changes nothing of it.
+        (&["SELECT pg_try_advisory_lock(7)", "SELECT 1/0", "SELECT 1"], true),
+        (
+            &[
+                "SELECT pg_advisory_lock(7), pg_advisory_lock(8)",
+                "SELECT pg_advisory_unlock(7)",
+            ],
+            true,
+        ),
+        (
+            &["SELECT pg_advisory_lock(7)", "SELECT pg_advisory_unlock_all()"],
+            false,
+        ),
+        // What a transaction has locked it loses with itself.
+        (&["BEGIN", "SELECT pg_advisory_xact_lock(7)"], false),
+    ];
+    for (statements, is_ended) in cases {
+        // The first node is the keeper.
+        let mut sites = followed();
+        let signalled = with_client(&mut sites[1], 4_000);
+        for statement in statements {
+            ask_at(1, &mut sites, statement);
+        }
+        assert!(signalled.0.lock().unwrap().is_empty());
+        disconnect(&mut sites);
+        let ended = signalled.0.lock().unwrap().contains(&Signal::Bereave);
+        assert_eq!(ended, is_ended, "{statements:?}");
+    }
+}

@@ -42,9 +42,12 @@ impl Compiler<'_> {
         Ok(keyed(self.node(expr)?))
     }
 
-    /// Two expressions that are compared, as keys in one form.
-    pub(crate) fn key_pair(&self, other: &Compiler<'_>, pair: (&Expr, &Expr)) -> Result<(Node, Node)> {
+    /// Two expressions that are compared, as keys in one form. With `alike` they are of one type, also where nobody says which.
+    pub(crate) fn key_pair(&self, other: &Compiler<'_>, pair: (&Expr, &Expr), alike: bool) -> Result<(Node, Node)> {
         let (left, right) = (self.node(pair.0)?, other.node(pair.1)?);
+        if alike && left.column.kind == Kind::Packed && left.column == right.column {
+            return Ok((keyed(left), keyed(right)));
+        }
         match unified(left, right) {
             Ok((left, right)) => Ok((keyed(left), keyed(right))),
             Err(_) => Err(Error::unsupported("a join on values of such different types")),
@@ -390,7 +393,10 @@ fn unified(left: Node, right: Node) -> std::result::Result<(Node, Node), ()> {
     let (a, b) = (left.column, right.column);
     let to_both = |column: Column, left, right| Ok((widened(left, column), widened(right, column)));
     match (a.kind, b.kind) {
-        (Kind::Packed, Kind::Packed) if a.data_type == b.data_type => Ok((left, right)),
+        // Where nobody says of what type they are, these may be two: an integer and a numeric.
+        (Kind::Packed, Kind::Packed) if a.data_type == b.data_type && a.data_type != DataType::Unknown => {
+            Ok((left, right))
+        }
         (own, other) if own == other && own != Kind::Packed => Ok((left, right)),
         (Kind::Decimal(own), Kind::Decimal(other)) => to_both(Column::decimal(own.max(other)), left, right),
         (own, other) if own.is_integer() && other.is_integer() => to_both(Column::plain(DataType::Int8), left, right),

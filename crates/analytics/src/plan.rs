@@ -175,7 +175,7 @@ impl Planner<'_> {
         let mut terms = join.terms.clone();
         for (own, other) in &join.equal {
             let sides = (self.compiler(&left.columns), self.compiler(&right.columns));
-            match sides.0.key_pair(&sides.1, (own, other)) {
+            match sides.0.key_pair(&sides.1, (own, other), join.null_equals_null) {
                 Ok((a, b)) => on.push((physical(a, own).0, physical(b, other).0)),
                 // Values of such different types are compared pair by pair.
                 Err(_) if !join.null_equals_null => {

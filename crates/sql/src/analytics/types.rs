@@ -10,8 +10,9 @@ pub(super) fn relation_types(relation: &Relation) -> Vec<ColumnType> {
     match relation {
         Relation::Table(table) => table.columns.iter().map(|column| column.column_type).collect(),
         Relation::Functions(functions) => {
-            let width: usize = functions.calls.iter().map(|call| call.width).sum();
-            vec![plain(DataType::Unknown); width + usize::from(functions.ordinality)]
+            let ordinality = functions.ordinality.then_some(plain(DataType::Int8));
+            let types = functions.calls.iter().flat_map(|call| &call.types).copied();
+            types.chain(ordinality).collect()
         }
         Relation::System(name) => {
             let (schema, short) = name.split_once('.').unwrap_or(("pg_catalog", name));

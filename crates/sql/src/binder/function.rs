@@ -210,6 +210,22 @@ impl ExpressionBinder<'_> {
             .map(|argument| self.context.type_of(argument))
             .collect();
         let modifier = arguments.first().map_or(-1, |first| first.modifier);
+        if let [DataType::Char, DataType::Char | DataType::Unknown] = types.as_slice() {
+            // Trailing blanks do not count: they are compared without, and the length gives them back.
+            let text = |argument| {
+                let padded = self.context.coerce(argument, DataType::Char, CastContext::Implicit)?;
+                let padded = Typed::new(padded, DataType::Char);
+                let text = self.context.coerce(padded, DataType::Text, CastContext::Implicit)?;
+                Ok(Typed::new(text, DataType::Text))
+            };
+            let texts = arguments.into_iter().map(text).collect::<Result<Vec<_>>>()?;
+            let call = self.function_call("nullif", texts)?;
+            let character = ColumnType {
+                data_type: DataType::Char,
+                modifier,
+            };
+            return self.context.cast(call, character);
+        }
         let call = self.function_call("nullif", arguments)?;
         match compared_as(&types) {
             Some(own) if own != call.data_type => {

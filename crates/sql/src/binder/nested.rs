@@ -298,7 +298,8 @@ impl Context<'_> {
                 return located(self, left.span(), Err(error));
             }
         }
-        Ok((self.side(left, types)?, self.side(right, types)?))
+        let unpadded = vec![false; types.len()];
+        Ok((self.side(left, types, &unpadded)?, self.side(right, types, &unpadded)?))
     }
 
     /// A set operation, with what stands behind it.
@@ -321,7 +322,8 @@ impl Context<'_> {
         }
         let columns: Vec<OutputColumn> = columns.into_iter().map(|column| column.output).collect();
         let types: Vec<DataType> = columns.iter().map(|column| column.data_type).collect();
-        let query = self.side(body, &types)?;
+        let unpadded = unpadded(body, &columns);
+        let query = self.side(body, &types, &unpadded)?;
         self.over_query(query, &columns, tail)
     }
 
@@ -398,8 +400,8 @@ impl Context<'_> {
         }
     }
 
-    /// One side with its columns of the given types.
-    fn side(&self, body: &ast::SetExpr, types: &[DataType]) -> Result<BoundQuery> {
+    /// One side with its columns of the given types, and without trailing blanks where these do not count.
+    fn side(&self, body: &ast::SetExpr, types: &[DataType], unpadded: &[bool]) -> Result<BoundQuery> {
         if let ast::SetExpr::SetOperation {
             op,
             set_quantifier,
@@ -419,8 +421,8 @@ impl Context<'_> {
             return Ok(BoundQuery::Set(Box::new(BoundSet {
                 operation: operation(*op)?,
                 all,
-                left: self.side(left, types)?,
-                right: self.side(right, types)?,
+                left: self.side(left, types, unpadded)?,
+                right: self.side(right, types, unpadded)?,
             })));
         }
         let (mut select, columns) = self.side_select(body, types)?;
@@ -432,7 +434,41 @@ impl Context<'_> {
                 *expr = located(self, body.span(), self.coerce(typed, *wanted, CastContext::Implicit))?;
             }
         }
+        for (expr, _) in select
+            .parts
+            .projection
+            .iter_mut()
+            .zip(unpadded)
+            .filter(|(_, unpadded)| **unpadded)
+        {
+            let padded = Typed::new(expr.clone(), DataType::Char);
+            *expr = self.coerce(padded, DataType::Text, CastContext::Implicit)?;
+        }
         Ok(BoundQuery::Select(Box::new(select)))
+    }
+}
+
+/// The columns whose values two sides pad to different lengths, where rows are compared: trailing blanks of `character` do not
+/// count there.
+fn unpadded(body: &ast::SetExpr, columns: &[OutputColumn]) -> Vec<bool> {
+    let compares = compares(body);
+    let columns = columns.iter();
+    columns
+        .map(|column| compares && column.data_type == DataType::Char && column.modifier < 0)
+        .collect()
+}
+
+/// Whether a set operation within has to tell rows apart.
+fn compares(body: &ast::SetExpr) -> bool {
+    match without_brackets(body) {
+        ast::SetExpr::SetOperation {
+            op: ast::SetOperator::Union,
+            set_quantifier: ast::SetQuantifier::All,
+            left,
+            right,
+        } => compares(left) || compares(right),
+        ast::SetExpr::SetOperation { .. } => true,
+        _ => false,
     }
 }
 

@@ -205,7 +205,7 @@ impl ExpressionBinder<'_> {
                 name: object_name(name)?.pop().unwrap_or_default(),
                 function: None,
                 arguments: vec![typed.expr],
-                width: 1,
+                types: vec![column_type],
             },
             columns: vec![(None, column_type)],
         })
@@ -226,14 +226,15 @@ impl ExpressionBinder<'_> {
             .try_for_each(|argument| self.context.asked_before(argument, "a set-returning function"))?;
         let columns = resolved.columns.iter();
         let columns = columns.map(|(name, data_type)| (*name, ColumnType::plain(*data_type)));
+        let columns: Vec<_> = columns.collect();
         Ok(BoundSet {
             call: RowsCall {
                 name: name.to_owned(),
                 function: Some(resolved.function),
                 arguments,
-                width: resolved.columns.len(),
+                types: columns.iter().map(|(_, column_type)| *column_type).collect(),
             },
-            columns: columns.collect(),
+            columns,
         })
     }
 }

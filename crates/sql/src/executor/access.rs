@@ -24,7 +24,7 @@ use ahead::{keys_ahead, look_ahead};
 use computed::{Computing, LateralRun, read_computed, read_lateral};
 pub(crate) use entries::read_entries;
 use hashing::{Hashing, prepare_hashing, read_hashed};
-use queries::{Nested, keep_rows, read_kept};
+use queries::{Nested, keep_rows, offer_from, read_kept};
 use rubato_base::{ColumnSet, Key, Result, Row, RowRef, Value};
 use rubato_formula::{EvalContext, Tuple};
 use rubato_protocol::{KeyRange, OrderedRead, Outcome, ScanEnd, Stop};
@@ -86,7 +86,7 @@ pub(crate) struct StepState {
 
 /// Where the reading for one outer tuple stands.
 #[derive(Clone, Debug, Default)]
-enum Position {
+pub(super) enum Position {
     #[default]
     Start,
     /// The next of these keys.
@@ -314,7 +314,16 @@ pub(crate) fn read_step(
                 Some(generated) => generated,
                 None => generate(step, reader.outer, context)?,
             };
-            let next = read_generated(&generated, &mut reader, position, want, context)?;
+            let candidates = match (&state.hashing, &position) {
+                (Hashing::Ready(hashed), Position::Start | Position::Generated(_)) => {
+                    hashed.candidates(step, reader.outer, context.evaluation)?
+                }
+                _ => None,
+            };
+            let next = match candidates {
+                Some(candidates) => offer_from(candidates, &mut reader, position, want)?,
+                None => read_generated(&generated, &mut reader, position, want, context)?,
+            };
             // What does not see the outer tuple gives the same for each.
             state.generated = (next.is_some() || !step.relation.is_lateral()).then_some(generated);
             next
@@ -661,30 +670,13 @@ fn read_generated(
     context: &ExecutionContext<'_>,
 ) -> Outcome<Option<Position>> {
     let mut left = reader.rows_left(context);
-    let rows = match generated {
-        Generated::Rows(rows) => rows,
-        Generated::Functions(functions) => {
-            let mut functions = match position {
-                Position::Functions(functions) => functions,
-                _ => functions.clone(),
-            };
-            while reader.output.len() < want && left > 0 {
-                let Some(row) = functions.next()? else { break };
-                reader.offer_generated(&row)?;
-                left -= 1;
-            }
-            return Ok((!functions.is_over()).then_some(Position::Functions(functions)));
-        }
-    };
-    let mut next = if let Position::Generated(next) = position {
-        next
-    } else {
-        0
-    };
-    while next < rows.len() && reader.output.len() < want && left > 0 {
-        reader.offer_generated(&rows[next])?;
-        next += 1;
+    let mut position = position;
+    while reader.output.len() < want && left > 0 {
+        let Some(row) = generated.next(&mut position)? else {
+            break;
+        };
+        reader.offer_generated(&row)?;
         left -= 1;
     }
-    Ok((next < rows.len()).then_some(Position::Generated(next)))
+    Ok((!generated.is_over(&position)).then_some(position))
 }

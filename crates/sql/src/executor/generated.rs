@@ -1,9 +1,11 @@
 //! Rows that no table holds: lists of values, and those of functions, which are made row by row as they are read.
 
+use super::access::Position;
 use super::{ExecutionContext, Held};
 use crate::plan::{Relation, RowsFrom, Step};
 use rubato_base::{Result, Value};
 use rubato_formula::SetRows;
+use std::borrow::Cow;
 
 /// What a relation that no table holds gives, once its expressions are known.
 #[derive(Debug)]
@@ -34,6 +36,45 @@ pub(super) fn generate(step: &Step, outer: &[Value], context: &ExecutionContext<
     })
 }
 
+impl Generated {
+    /// The row behind a place, which moves on.
+    pub(super) fn next(&self, position: &mut Position) -> Result<Option<Cow<'_, [Value]>>> {
+        match self {
+            Generated::Rows(rows) => {
+                let next = self.rows_before(position);
+                *position = Position::Generated(next + 1);
+                Ok(rows.get(next).map(|row| Cow::Borrowed(row.as_slice())))
+            }
+            Generated::Functions(functions) => {
+                if !matches!(position, Position::Functions(_)) {
+                    *position = Position::Functions(functions.clone());
+                }
+                match position {
+                    Position::Functions(functions) => Ok(functions.next()?.map(Cow::Owned)),
+                    _ => Ok(None),
+                }
+            }
+        }
+    }
+
+    /// Whether there is no row behind a place.
+    pub(super) fn is_over(&self, position: &Position) -> bool {
+        match (self, position) {
+            (Generated::Rows(rows), _) => self.rows_before(position) >= rows.len(),
+            (Generated::Functions(_), Position::Functions(functions)) | (Generated::Functions(functions), _) => {
+                functions.is_over()
+            }
+        }
+    }
+
+    fn rows_before(&self, position: &Position) -> usize {
+        match position {
+            Position::Generated(next) => *next,
+            _ => 0,
+        }
+    }
+}
+
 /// What is left of the rows of functions side by side. Of a long series or array no more is held than where it stands.
 #[derive(Clone, Debug)]
 pub(super) struct FunctionRows {
@@ -62,7 +103,7 @@ impl FunctionRows {
                 Some(function) => {
                     let rows = SetRows::new(function, &values, context.evaluation)?;
                     held.add_bytes(rows.heap_bytes(), &context.limits)?;
-                    CallRows::Set(rows, call.width)
+                    CallRows::Set(rows, call.types.len())
                 }
                 None => CallRows::Single(values.pop()),
             });

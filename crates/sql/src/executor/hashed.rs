@@ -103,6 +103,19 @@ impl HashedRows {
         Ok(())
     }
 
+    /// Adds a row that no table holds; `false` if they cannot be hashed, or are too many to hold.
+    pub(crate) fn add_generated(
+        &mut self,
+        step: &Step,
+        values: &[Value],
+        evaluation: &EvalContext<'_>,
+        limits: &Limits,
+    ) -> Result<bool> {
+        let row = Row::from_values(values);
+        let fits = self.held.add_bytes(row.as_ref().as_bytes().len() + 64, limits).is_ok();
+        Ok(fits && self.add(step, &[], row.as_ref(), evaluation)?)
+    }
+
     /// All rows.
     pub(crate) fn all(&self) -> &[(Key, Row)] {
         &self.rows

@@ -1,5 +1,6 @@
 //! Functions that stand as tables.
 
+use rubato_base::ColumnType;
 use rubato_formula::{Expr, SetFunction};
 
 /// Functions of rows side by side: the columns of one behind those of the other, and NULL where one has no more rows.
@@ -22,8 +23,8 @@ pub struct RowsCall {
     pub function: Option<SetFunction>,
     /// Its arguments, over the tuple of the earlier steps.
     pub arguments: Vec<Expr>,
-    /// How many columns it has.
-    pub width: usize,
+    /// The types of its columns.
+    pub types: Vec<ColumnType>,
 }
 
 impl RowsFrom {

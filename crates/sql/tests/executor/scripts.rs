@@ -99,6 +99,7 @@ scripts!(
     subqueries,
     table_like,
     times_joined,
+    joined_functions,
     to_char,
     tool_functions,
     update,

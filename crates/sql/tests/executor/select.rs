@@ -274,7 +274,7 @@ fn rows_without_a_table() {
                 name: "generate_series".to_owned(),
                 function: Some(SetFunction::Series),
                 arguments: vec![int(5), int(1), int(-2)],
-                width: 1,
+                types: vec![rubato_base::ColumnType::plain(DataType::Int4)],
             }],
             ordinality: false,
             is_last: false,

@@ -4,9 +4,11 @@ use super::queries::offer_from;
 use super::{Position, Reader, StepState, read_table};
 use crate::catalog::Table;
 use crate::executor::ExecutionContext;
+use crate::executor::generated::generate;
 use crate::executor::hashed::{HashedRows, Reading};
 use crate::executor::semi_join::partners;
 use crate::plan::{Access, Relation, Step};
+use rubato_base::Result;
 use rubato_formula::Expr;
 use rubato_protocol::{KeyRange, Outcome};
 
@@ -17,6 +19,8 @@ pub(super) enum Hashing {
     Untried,
     /// Rows are being read; this is left.
     Reading(HashedRows, KeyRange),
+    /// Rows that no table holds are being made, behind this place.
+    Making(HashedRows, Position),
     Useless,
     Ready(HashedRows),
 }
@@ -31,12 +35,54 @@ pub(super) fn prepare_hashing(step: &Step, state: &mut StepState, context: &mut 
     if is_known || (state.loops == 0 && !is_whole) {
         return Ok(true);
     }
+    if matches!(
+        step.relation,
+        Relation::Functions(_) | Relation::Values(_) | Relation::Working(..)
+    ) {
+        make_to_hash(step, state, context)?;
+        return Ok(!matches!(state.hashing, Hashing::Making(..)));
+    }
     let partners = match (&state.hashing, is_whole) {
         (Hashing::Untried, true) => partners(step, &state.input, context)?,
         _ => Vec::new(),
     };
     read_to_hash(step, &mut state.hashing, partners, context)?;
     Ok(!matches!(state.hashing, Hashing::Reading(..)))
+}
+
+/// Makes rows that are the same for each tuple, as far as the context's rows allow for.
+fn make_to_hash(step: &Step, state: &mut StepState, context: &mut ExecutionContext<'_>) -> Result<()> {
+    let hashing = std::mem::replace(&mut state.hashing, Hashing::Useless);
+    let (mut hashed, mut position) = match hashing {
+        Hashing::Untried if !step.relation.is_lateral() => match HashedRows::new(step) {
+            Some(hashed) => (hashed, Position::Start),
+            None => return Ok(()),
+        },
+        Hashing::Making(hashed, position) => (hashed, position),
+        _ => return Ok(()),
+    };
+    let generated = match state.generated.take() {
+        Some(generated) => generated,
+        None => generate(step, state.input.tuple(state.next_input), context)?,
+    };
+    let (mut fits, mut made) = (true, 0);
+    while fits && made < context.rows_left {
+        let Some(row) = generated.next(&mut position)? else {
+            break;
+        };
+        fits = hashed.add_generated(step, &row, context.evaluation, &context.limits)?;
+        made += 1;
+    }
+    let is_over = generated.is_over(&position);
+    state.generated = Some(generated);
+    context.spend(made as u64 + 1);
+    if fits {
+        state.hashing = match is_over {
+            true => Hashing::Ready(hashed),
+            false => Hashing::Making(hashed, position),
+        };
+    }
+    Ok(())
 }
 
 /// Rows that do not satisfy `partners` are of no use.

@@ -2,6 +2,7 @@
 
 use rubato_base::Result;
 use rubato_node::Node;
+use rubato_stages::worker::STACK_BYTES;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,6 +38,7 @@ impl Background {
         let (own, working) = (Arc::clone(&signal), node.clone());
         let spawned = std::thread::Builder::new()
             .name("checkpoint".into())
+            .stack_size(STACK_BYTES)
             .spawn(move || run(&working, &own));
         let thread = match spawned {
             Ok(thread) => {
@@ -79,7 +81,10 @@ impl Drop for Background {
 
 /// A thread for a job that ends by itself; false if there is none.
 pub(crate) fn lend_thread(job: rubato_node::Job) -> bool {
-    std::thread::Builder::new().name("helper".into()).spawn(job).is_ok()
+    let builder = std::thread::Builder::new()
+        .name("helper".into())
+        .stack_size(STACK_BYTES);
+    builder.spawn(job).is_ok()
 }
 
 fn run(node: &Node, signal: &Signal) {

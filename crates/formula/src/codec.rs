@@ -10,8 +10,13 @@ use rubato_base::codec::{ByteReader, put_bytes, put_data_type, put_length, put_v
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState};
 use std::sync::Arc;
 
-/// Deepest nesting that is read: more than the binder ever builds, and far from the end of any stack.
-const DEPTH_MAX: usize = 400;
+/// Deepest nesting that is read: more than is ever bound (a text may nest 2,500 deep, and some of its words are several levels of an
+/// expression), and what an own stack has room for, several times over.
+const DEPTH_MAX: usize = 20_000;
+/// How much stack is left when another is taken to read on.
+const STACK_LEFT_BYTES: usize = 64 << 10;
+/// How large that one is.
+const STACK_MORE_BYTES: usize = 4 << 20;
 
 const LITERAL: u8 = 1;
 const COLUMN: u8 = 2;
@@ -173,6 +178,10 @@ fn read_expr(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(damaged("an expression is nested too deeply"));
     };
+    stacker::maybe_grow(STACK_LEFT_BYTES, STACK_MORE_BYTES, || read_node(reader, depth))
+}
+
+fn read_node(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
     let boxed = |reader: &mut ByteReader<'_>| read_expr(reader, depth).map(Box::new);
     Ok(match reader.u8()? {
         LITERAL => Expr::Literal(reader.value()?),

@@ -9,7 +9,7 @@ use rubato_server::metrics::{MetricsSource, MetricsText};
 use rubato_server::program::{AdmissionPolicy, CommitPolicy, Engine, EngineSettings, QueuePolicy};
 use rubato_server::wire::PgResponder;
 use rubato_sql::executor::Limits;
-use rubato_stages::worker::WakeHandle;
+use rubato_stages::worker::{STACK_BYTES, WakeHandle};
 use rubato_stages::{StageKind, StageMetrics, StageNumbers};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -82,6 +82,7 @@ impl Engine for NodeEngine {
         let own = database.node().clone();
         let spawned = std::thread::Builder::new()
             .name("log".to_owned())
+            .stack_size(STACK_BYTES)
             .spawn(move || own.serve_log());
         let log_thread =
             spawned.map_err(|wrong| Error::new(SqlState::OUT_OF_MEMORY, format!("no thread for the log: {wrong}")))?;

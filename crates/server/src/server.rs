@@ -10,7 +10,7 @@ use crate::worker::shared::{Shared, WireCounters, is_loopback};
 use crate::worker::{SqlWorker, WAKE_TOKEN, WorkerLoop};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
-use rubato_stages::worker::WakeHandle;
+use rubato_stages::worker::{STACK_BYTES, WakeHandle};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -138,6 +138,7 @@ impl Server {
             );
             let thread = std::thread::Builder::new()
                 .name(format!("worker-{index}"))
+                .stack_size(STACK_BYTES)
                 .spawn(move || {
                     if let Err(wrong) = worker.run() {
                         tracing::error!(%wrong, "a worker ended");

@@ -14,6 +14,7 @@ mod compatibility;
 mod copy;
 mod cursors;
 mod databases;
+mod deep;
 mod deferrable;
 mod drivers;
 mod dropped;

@@ -213,19 +213,9 @@ impl Context<'_> {
         mut parts: SelectParts,
     ) -> Result<BoundSelect> {
         let sets = keys.sets.as_deref().unwrap_or_default();
-        let mut united: Option<BoundQuery> = None;
-        for set in sets {
-            let select = BoundQuery::Select(Box::new(self.one_set(own, &keys.keys, set, &parts.projection)?));
-            united = Some(match united {
-                None => select,
-                Some(left) => BoundQuery::Set(Box::new(BoundSet {
-                    operation: SetOperation::Union,
-                    all: true,
-                    left,
-                    right: select,
-                })),
-            });
-        }
+        let one = |set: &Vec<usize>| self.one_set(own, &keys.keys, set, &parts.projection);
+        let selects = sets.iter().map(|set| Ok(BoundQuery::Select(Box::new(one(set)?))));
+        let united = one_after_the_other(selects.collect::<Result<_>>()?);
         let width = parts.projection.len();
         let mut types = own.types.clone();
         types.resize(width, ColumnType::plain(DataType::Unknown));
@@ -275,6 +265,22 @@ impl Context<'_> {
         }
         Ok(key)
     }
+}
+
+/// All rows of these queries. There may be thousands of them, and what is made of it is looked through by recursion: it is as low as
+/// it can be.
+fn one_after_the_other(mut queries: Vec<BoundQuery>) -> Option<BoundQuery> {
+    let rest = queries.split_off(queries.len().div_ceil(2));
+    if rest.is_empty() {
+        return queries.pop();
+    }
+    let (left, right) = (one_after_the_other(queries)?, one_after_the_other(rest)?);
+    Some(BoundQuery::Set(Box::new(BoundSet {
+        operation: SetOperation::Union,
+        all: true,
+        left,
+        right,
+    })))
 }
 
 /// Keys that are not in the set are NULL, but not within those that are.

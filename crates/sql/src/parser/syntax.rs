@@ -24,6 +24,11 @@ const CHAIN_MAX: usize = 1500;
 const TERMS_MAX: usize = 50_000;
 /// How many queries UNION and its kin may join.
 const QUERIES_MAX: usize = 1500;
+/// How high what a text is bound to may be, counted in operators, brackets and words within each other: it is evaluated, kept and read
+/// again by recursion.
+const HEIGHT_MAX: usize = 2500;
+/// How high the syntax tree may be, where the terms of AND and OR count as well.
+const TREE_HEIGHT_MAX: usize = TERMS_MAX + 10_000;
 /// The stack on which deep syntax trees are made, bound and dropped, all of it by recursion.
 const DEEP_STACK_BYTES: usize = 256 << 20;
 
@@ -483,6 +488,44 @@ struct Chains {
     terms: usize,
     /// UNION and its kin.
     queries: usize,
+    /// How high the term is, with what is in its brackets.
+    height: usize,
+    /// The same of the syntax tree of all terms.
+    tree_height: usize,
+    /// The highest so far of each.
+    highest: (usize, usize),
+}
+
+impl Chains {
+    fn link(&mut self) {
+        self.links += 1;
+        self.height += 1;
+        self.tree_height += 1;
+    }
+
+    fn end_term(&mut self) {
+        self.highest.0 = self.highest.0.max(self.height);
+        (self.links, self.height) = (0, 0);
+    }
+
+    fn end_item(&mut self) {
+        self.end_term();
+        self.highest.1 = self.highest.1.max(self.tree_height);
+        (self.terms, self.tree_height) = (0, 0);
+    }
+
+    /// How high what stands here is, and its syntax tree.
+    fn heights(&self) -> (usize, usize) {
+        let height = self.highest.0.max(self.height) + self.queries;
+        (height, self.highest.1.max(self.tree_height) + self.queries)
+    }
+
+    /// Brackets within have ended.
+    fn take(&mut self, within: &Chains) {
+        let (height, tree_height) = within.heights();
+        self.height = self.height.max(height + 1);
+        self.tree_height = self.tree_height.max(tree_height + 1);
+    }
 }
 
 /// Refuses what would overflow the stack later: see [`CHAIN_MAX`].
@@ -514,40 +557,48 @@ fn shape_of(source: Source<'_>) -> Result<Shape> {
         let is_one_of = |words: &[&str]| words.iter().any(|keyword| word.eq_ignore_ascii_case(keyword));
         match token.kind {
             TokenKind::Symbol(b'(' | b'[') => chains.push(Chains::default()),
-            TokenKind::Symbol(b')' | b']') if chains.len() > 1 => drop(chains.pop()),
+            TokenKind::Symbol(b')' | b']') if chains.len() > 1 => {
+                if let (Some(within), Some(around)) = (chains.pop(), chains.last_mut()) {
+                    around.take(&within);
+                }
+            }
             _ => {}
         }
         let Some(chain) = chains.last_mut() else { continue };
         match token.kind {
-            TokenKind::Symbol(b',') => (chain.links, chain.terms) = (0, 0),
+            TokenKind::Symbol(b',') => chain.end_item(),
             TokenKind::Symbol(b';') => *chain = Chains::default(),
             TokenKind::Symbol(b'(' | b')' | b'[' | b']' | b'.') => {}
-            TokenKind::Symbol(_) => chain.links += 1,
+            TokenKind::Symbol(_) => chain.link(),
             TokenKind::Word if is_one_of(&["and", "or"]) => {
+                chain.end_term();
                 chain.terms += 1;
-                chain.links = 0;
+                chain.tree_height += 1;
             }
             TokenKind::Word if is_one_of(&["union", "except", "intersect"]) => {
-                *chain = Chains {
-                    queries: chain.queries + 1,
-                    ..Chains::default()
-                };
+                chain.end_item();
+                chain.queries += 1;
             }
-            TokenKind::Word if is_one_of(&CHAINING) => chain.links += 1,
+            TokenKind::Word if is_one_of(&CHAINING) => chain.link(),
             _ => {}
         }
         let chain = *chain;
-        shape.is_deep |= chain.links + chain.terms + chain.queries + chains.len() > SHALLOW_MAX;
+        let (height, tree_height) = chain.heights();
+        shape.is_deep |= tree_height + chains.len() > SHALLOW_MAX;
         let is_too_long = chain.links > CHAIN_MAX || chain.terms > TERMS_MAX || chain.queries > QUERIES_MAX;
-        if is_too_long || chains.len() > NESTING_MAX {
+        let is_too_high = chains.len() > NESTING_MAX || height > HEIGHT_MAX || tree_height > TREE_HEIGHT_MAX;
+        if is_too_long || is_too_high {
             return Err(too_complex());
         }
     }
     Ok(shape)
 }
 
-/// Words that make a syntax tree one level deeper, besides AND and OR.
-const CHAINING: [&str; 7] = ["not", "is", "collate", "join", "like", "between", "at"];
+/// Words that make a syntax tree one level deeper, besides AND and OR: operators, and what others of its kind may stand in.
+const CHAINING: [&str; 14] = [
+    "not", "is", "collate", "join", "like", "between", "at", "case", "while", "if", "explain", "describe", "prepare",
+    "declare",
+];
 
 /// A name as the catalog has it: folded to lower case unless quoted, cut to PostgreSQL's length.
 pub(crate) fn fold(ident: &ast::Ident) -> String {

@@ -5,6 +5,7 @@ use crate::kind::StageKind;
 use crate::metrics::{SAMPLE_EVERY, StageMetrics};
 use crate::queue::BoundedQueue;
 use crate::stage::{Outbox, Stage};
+use crate::worker::STACK_BYTES;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -97,7 +98,9 @@ impl<P: Default + Send + 'static> ThreadedRelay<P> {
         };
         for (kind, thread, stage) in stages {
             let shared = Arc::clone(&relay.shared);
-            let builder = std::thread::Builder::new().name(format!("stage-{}-{thread}", kind.name()));
+            let builder = std::thread::Builder::new()
+                .name(format!("stage-{}-{thread}", kind.name()))
+                .stack_size(STACK_BYTES);
             // On an error `relay` is dropped here, which ends the threads started so far.
             relay
                 .threads

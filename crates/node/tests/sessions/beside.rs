@@ -359,3 +359,42 @@ fn assert_indexed_within(world: &mut World) {
         [(ROWS / 1000).to_string()]
     );
 }
+
+/// What is made of rows comes to its end beside those who change them without a pause.
+#[test]
+fn a_table_is_made_of_rows_that_others_change_all_the_while() {
+    for (change, of) in [
+        ("create table made as select id, n from t", "made"),
+        ("refresh materialized view seen", "seen"),
+    ] {
+        let mut world = world(1 << 30);
+        world.must(0, "create materialized view seen as select id, n from t");
+        world.send(0, [query(change)]);
+        let mut written = 0;
+        for turns in 0.. {
+            assert!(turns < 100_000, "{change} does not come to its end");
+            if world.is_idle(0) {
+                break;
+            }
+            if world.is_idle(1) {
+                let said = world.said(1);
+                assert!(!said.iter().any(|line| line.starts_with('E')), "{change}: {said:?}");
+                // Two rows that have the same sum before and after.
+                let (one, other) = (1 + written % ROWS, 1 + (written * 7 + 3) % ROWS);
+                written += 1;
+                let moved = format!(
+                    "begin; update t set n = n + 1 where id = {one}; update t set n = n - 1 where id = {other}; commit"
+                );
+                world.send(1, [query(&moved)]);
+            }
+            world.turn();
+        }
+        world.run();
+        let said = world.said(0);
+        assert!(!said.iter().any(|line| line.starts_with('E')), "{change}: {said:?}");
+        assert!(written > 20, "{change}: {written}");
+        let sums = world.rows(2, &format!("select (select sum(n) from {of}), (select sum(n) from t)"));
+        let (made, now) = sums[0].split_once('|').expect("two sums");
+        assert_eq!(made, now, "{change}");
+    }
+}

@@ -204,7 +204,7 @@ impl Session {
         now_us: i64,
     ) -> Outcome<Box<SchemaChanging>> {
         let made = self.transaction.as_ref().map_or(0, |own| own.created_storage.len());
-        let changing = Box::new(self.begin_schema_change(change, partition, now_us)?);
+        let changing = Box::new(self.begin_schema_change((change, &[]), partition, now_us)?);
         let created = self.transaction.as_ref().map(|own| &own.created_storage[made..]);
         if !partition.database.lay_down(created.unwrap_or_default()) {
             return Err(Stop::Fail(Error::internal("rows cannot be laid in new storage")));

@@ -486,6 +486,7 @@ impl Session {
             fetch: None,
             failure: None,
             told_tag: None,
+            making: None,
             origin: Origin::Portal(name),
             started_us: context.now_us,
             numbers: None,

@@ -5,7 +5,7 @@ use crate::client::Responder;
 use crate::executor::Cursor;
 use crate::partition::Partition;
 use crate::plan::PlanBody;
-use crate::statement::Statement;
+use crate::statement::{Statement, Utility};
 use rubato_base::{Error, SqlState};
 use rubato_protocol::{Stop, has_filled_memory, was_too_old};
 use rubato_stages::StageKind;
@@ -94,6 +94,9 @@ impl Session {
         match self.block {
             Block::None => {
                 responder.truncate(current.mark);
+                if let Some(making) = current.making.take() {
+                    (current.statement, current.told_tag, current.streamed) = (making, None, false);
+                }
                 reset(current);
                 self.undo(partition);
                 Next::To(StageKind::Transaction)
@@ -112,13 +115,22 @@ impl Session {
         }
     }
 
+    /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.
+    pub(super) fn is_committing(&self) -> bool {
+        let current = self.after_replay.as_ref().or(self.current.as_ref());
+        current.is_some_and(|current| {
+            matches!(&current.statement, Statement::Utility(utility) if matches!(**utility, Utility::Commit { .. }))
+        })
+    }
+
     /// Whether the statement, or the block so far, can be run again without the client noticing.
     pub(super) fn may_run_again(&self) -> bool {
         let Some(current) = &self.current else {
             return false;
         };
-        let unseen =
-            !current.streamed && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
+        // What is made anew has shown nothing, though it may not be kept for a block.
+        let is_unseen = !current.streamed || (current.making.is_some() && self.block == Block::None);
+        let unseen = is_unseen && (current.origin == Origin::Replay || current.rows == 0 || current.cursor.is_some());
         // (The block of a portal that was run to its row limit before is not kept.)
         let first_portal_run = current.fetch.is_none();
         let is_kept = match self.block {

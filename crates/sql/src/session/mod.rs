@@ -208,6 +208,8 @@ struct Current {
     failure: Option<Error>,
     /// The tag that is told in place of that of the plan.
     told_tag: Option<&'static str>,
+    /// The statement that made the table into which this one puts its rows: it is what is run again.
+    making: Option<Statement>,
     started_us: i64,
     /// What it takes of sequences that are on another node, once that was looked at.
     numbers: Option<Option<numbers::Wanted>>,
@@ -683,14 +685,6 @@ impl Session {
         let message = format!("cannot execute {verb} in a read-only transaction");
         let error = Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message);
         self.fail(error, partition, responder)
-    }
-
-    /// Whether the client has asked for the block's COMMIT, which may have to run the block again first.
-    fn is_committing(&self) -> bool {
-        let current = self.after_replay.as_ref().or(self.current.as_ref());
-        current.is_some_and(|current| {
-            matches!(&current.statement, Statement::Utility(utility) if matches!(**utility, Utility::Commit { .. }))
-        })
     }
 
     fn raise_durable(&mut self, lsn: Lsn) {

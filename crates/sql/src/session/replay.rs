@@ -231,6 +231,7 @@ impl Session {
                     fetch: None,
                     failure: None,
                     told_tag: None,
+                    making: None,
                     started_us: self.after_replay.as_ref().map_or(0, |current| current.started_us),
                     numbers: None,
                     sees_others: false,

@@ -72,7 +72,10 @@ impl Session {
                 self.to_bind = Some(ToBind::Again);
                 return Ok(Next::To(StageKind::Optimizer));
             }
-            None => Box::new(self.begin_schema_change(change, partition, context.now_us)?),
+            None => {
+                let closes = self.sources_to_close(create_as);
+                Box::new(self.begin_schema_change((change, &closes), partition, context.now_us)?)
+            }
         };
         let Some(changing) = self.change_beside_writers(changing, partition, context)? else {
             return Ok(Next::Yield);
@@ -160,7 +163,16 @@ impl Session {
         is_current(plan, &catalog, &path.searched)
     }
 
-    /// CREATE TABLE AS goes on as the INSERT of its rows. It is not run again by itself: the table is there.
+    /// What a statement that makes a table of rows reads, if others have changed that before it could commit: nobody else writes there while it
+    /// is run again, or it might never come to its end beside them.
+    fn sources_to_close(&self, create_as: Option<&CreateTableAs>) -> Vec<RelationName> {
+        let source = create_as.filter(|_| self.retries > 0).map(|create| &create.source);
+        let read = source.into_iter().flat_map(|source| &source.table_versions);
+        let shared = read.filter(|(name, _)| !name.schema.is_temporary());
+        shared.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// CREATE TABLE AS goes on as the INSERT of its rows.
     fn fill_created(&mut self, create: &CreateTableAs, partition: &Partition) -> Result<Next> {
         let catalog = self.catalog(partition);
         // What was made may have added the session's own schema to the path.
@@ -169,21 +181,23 @@ impl Session {
         let table = catalog.tables.get(&create.name).ok_or_else(lost)?;
         let current = self.current.as_mut().ok_or_else(lost)?;
         let source = InsertSource::Rows(Arc::clone(&create.source));
-        current.statement = Statement::Planned(Arc::new(Plan {
+        let filling = Statement::Planned(Arc::new(Plan {
             path,
             pinned: Vec::new(),
             ..insert_into(table, source, &create.source)
         }));
+        current.making = Some(std::mem::replace(&mut current.statement, filling));
         current.catalog_version = catalog.version;
         current.told_tag = matches!(create.change, SchemaChange::Refresh { .. }).then_some(create.tag);
         current.streamed = true;
         Ok(Next::To(StageKind::Transaction))
     }
 
-    /// Makes the next version of the catalog and new storage, when nobody else is at the tables any more.
+    /// Makes the next version of the catalog and new storage, when nobody else is at the tables any more, nor writes to those that it closes
+    /// besides.
     pub(super) fn begin_schema_change(
         &mut self,
-        change: &SchemaChange,
+        (change, closes): (&SchemaChange, &[RelationName]),
         partition: &mut Partition,
         now_us: i64,
     ) -> Outcome<SchemaChanging> {
@@ -231,6 +245,8 @@ impl Session {
         if tables.is_empty() || tables.iter().any(|name| !name.schema.is_temporary()) {
             partition.database.define(id);
         }
+        let known = closes.iter().filter(|name| before.tables.contains_key(name));
+        let closed: Vec<RelationName> = tables.iter().chain(known).cloned().collect();
         let own = (self.identity.database_id, &before);
         // Who reads beside writers begins anew again and again: in a grid each time would need a tick.
         let read_beside = match partition.grid {
@@ -238,10 +254,10 @@ impl Session {
             Some(_) => None,
         };
         match read_beside {
-            Some(_) => wait_for_changes(&tables, own, id, partition)?,
-            None => have_to_itself(&tables, own, id, partition)?,
+            Some(_) => wait_for_changes(&closed, own, id, partition)?,
+            None => have_to_itself(&closed, own, id, partition)?,
         }
-        self.close_elsewhere(&tables, &before, partition)?;
+        self.close_elsewhere(&closed, &before, partition)?;
         let is_change = applied.catalog.version != before_version;
         let after = self.own_version(&before, applied.catalog, &applied.work, partition);
         let beside = match read_beside {

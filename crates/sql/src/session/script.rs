@@ -265,6 +265,7 @@ impl Session {
             fetch: None,
             failure: None,
             told_tag: None,
+            making: None,
             started_us: now_us,
             numbers: None,
             sees_others: false,

@@ -304,8 +304,8 @@ impl<'a> Pass<'a> {
     }
 
     fn number(&mut self, token: Token) -> Option<()> {
-        if self.before == Before::ExpressionStart && !self.positional {
-            let text = token.text(self.sql);
+        let text = token.text(self.sql);
+        if self.before == Before::ExpressionStart && !self.positional && !SIGNED.contains(&text) {
             self.take(token, number_literal(text, token.kind)?)?;
         } else {
             self.keep(token);
@@ -348,6 +348,9 @@ pub(crate) fn number_literal(text: &str, kind: TokenKind) -> Option<Literal> {
     }
     Numeric::parse(text).ok().map(Literal::Numeric)
 }
+
+/// Numbers of which a minus before them decides of what type they are.
+const SIGNED: [&str; 2] = ["2147483648", "9223372036854775808"];
 
 /// Keywords that an expression may follow. Those after which a literal has another role (LIKE, ESCAPE, INTERVAL, DATE, FROM, FOR,
 /// ZONE, FETCH FIRST ...) are left out on purpose.

@@ -28,8 +28,8 @@ const MEMORY_BYTES_PER_KEPT_ROW: usize = 2048;
 pub(crate) enum Laying {
     /// Like others: pending, and in the log.
     None,
-    /// They are laid, and in memory only.
-    InMemory,
+    /// They are laid, and in memory only: about so many.
+    InMemory(usize),
     /// They are laid, and go to the store.
     Down(Down),
 }
@@ -52,24 +52,33 @@ impl FormulaDatabase {
         }
     }
 
-    /// Rows are to be laid in private storage that is empty, about one for each of `source`. They stay in memory if they are few, or the
-    /// store takes none. Many are laid down from the first one on: to give the store all that had been kept until they were too many was one long step.
+    /// Rows are to be laid in private storage that is empty, about one for each of `source`. They stay in memory if they are few together with
+    /// those of other private storage (a new database has many), or the store takes none. Many are laid down from the first one on: to give the store all that had been kept until they were too many was one long step.
     pub fn lay_out(&mut self, table: TableId, source: TableId) {
         let rows = self.rows_in_memory(source).0;
-        if rows >= self.kept_rows_max() && self.lay_down(&[table]) {
+        if rows + self.rows_to_keep() >= self.kept_rows_max() && self.lay_down(&[table]) {
             return;
         }
         if let Ok(held) = table_of(&mut self.tables, table)
             && held.private.is_some()
             && held.len() == 0
         {
-            held.private = Some(Laying::InMemory);
+            held.private = Some(Laying::InMemory(rows));
         }
     }
 
     /// Whether rows can be laid down: the store takes rows of transactions that have not committed.
     pub fn takes_rows(&self) -> bool {
         self.source.takes_rows()
+    }
+
+    /// How many rows of private storage are to stay in memory as it is.
+    fn rows_to_keep(&self) -> usize {
+        let rows = |(_, held): (_, &Table)| match held.private {
+            Some(Laying::InMemory(rows)) => rows,
+            _ => 0,
+        };
+        self.tables.iter().map(rows).sum()
     }
 
     /// As many rows of private storage stay in memory.
@@ -79,7 +88,7 @@ impl FormulaDatabase {
 
     /// Whether rows may be laid in the storage: it is known to its creator only, and not written to like others.
     pub fn is_laid_out(&self, table: TableId) -> bool {
-        matches!(self.laying(table), Some(Laying::InMemory | Laying::Down(_)))
+        matches!(self.laying(table), Some(Laying::InMemory(_) | Laying::Down(_)))
     }
 
     /// Whether the rows of private storage go to the store.
@@ -132,7 +141,7 @@ impl FormulaDatabase {
     pub fn lay_row(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<bool> {
         let ts = self.active(transaction)?.ts;
         let held = table_of(&mut self.tables, table)?;
-        if !matches!(held.private, Some(Laying::InMemory | Laying::Down(_))) {
+        if !matches!(held.private, Some(Laying::InMemory(_) | Laying::Down(_))) {
             let message = "rows are laid out in storage that others may read";
             return Err(Stop::Fail(Error::internal(message)));
         }
@@ -166,7 +175,7 @@ impl FormulaDatabase {
     ) -> Outcome<bool> {
         let ts = self.active(transaction)?.ts;
         let held = table_of(&mut self.tables, table)?;
-        if !matches!(held.private, Some(Laying::InMemory)) {
+        if !matches!(held.private, Some(Laying::InMemory(_))) {
             return Ok(false);
         }
         held.take_laid(&key, &mut self.memory_bytes);
@@ -182,7 +191,7 @@ impl FormulaDatabase {
         let held = table_of(&mut self.tables, table)?;
         match &held.private {
             Some(Laying::Down(down)) if down.to_give.len() >= rows_max => self.give_laid(table),
-            Some(Laying::InMemory) if held.len() >= kept_rows_max && self.source.takes_rows() => {
+            Some(Laying::InMemory(_)) if held.len() >= kept_rows_max && self.source.takes_rows() => {
                 let to_give = held.keys().map(|(_, slot)| *slot).collect();
                 held.private = Some(Laying::Down(Down {
                     to_give,

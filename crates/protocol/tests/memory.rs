@@ -89,6 +89,26 @@ fn rows_that_the_store_has_taken_leave_memory_although_no_more_are_laid() {
     assert!(evict(&mut database), "{} bytes", database.memory_bytes());
 }
 
+/// What is made of many tables at once, a database say, is as much as what is made of a large one.
+#[test]
+fn private_storage_is_kept_in_memory_as_long_as_all_of_it_is_little() {
+    let mut database = FormulaDatabase::new(Box::new(Slow::default()), Policies::default(), Timestamp::ZERO);
+    database.set_memory_limit(1 << 20);
+    database.create_table(TABLE);
+    insert_all(&mut database, 0..200);
+    let laid_down = [2, 3, 4, 5].map(|number| {
+        let own = TableId(number);
+        database.create_private_table(own);
+        database.lay_out(own, TABLE);
+        database.is_laid_down(own)
+    });
+    assert_eq!(laid_down, [false, false, true, true]);
+    database.drop_table(TableId(2));
+    database.create_private_table(TableId(6));
+    database.lay_out(TableId(6), TABLE);
+    assert!(!database.is_laid_down(TableId(6)), "there is room again");
+}
+
 struct NoLog;
 
 impl CommitLog for NoLog {

@@ -32,6 +32,13 @@ pub(super) fn following_values(
         .collect()
 }
 
+/// Whether the referred columns are written as before. Those who refer to a row follow it from 1.0 to 1.00, too, though that is equal.
+pub(super) fn is_written_alike(foreign_key: &ForeignKey, old: &Row, new: &Row) -> bool {
+    let (old, new) = (old.as_ref(), new.as_ref());
+    let mut columns = foreign_key.referenced_columns.iter();
+    columns.all(|column| old.encoded(*column) == new.encoded(*column))
+}
+
 /// Whether a row that follows comes to have other values than the one that it follows: a column's type may have rounded or cut them, so that
 /// it may refer to another row, or to none.
 pub(super) fn is_other_than_followed(

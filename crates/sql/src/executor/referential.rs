@@ -6,7 +6,9 @@
 
 use super::constraints::shown_key;
 use super::deferred::{Subject, UniqueTask};
-use super::following::{as_referred_to, following_values, is_other_than_followed, may_be_referred_to};
+use super::following::{
+    as_referred_to, following_values, is_other_than_followed, is_written_alike, may_be_referred_to,
+};
 use super::keys::push_key_value;
 use super::referring::{Gone, Search, reference_key, referring_value};
 use super::rows::{ChangedRow, change_row, remove_row};
@@ -359,8 +361,8 @@ impl Effects {
                 if !may_be_referred_to(&referred.table, &child, foreign_key, &values) {
                     continue;
                 }
-                let new = referred.new.as_ref().map(|row| referred_values(foreign_key, row));
-                if new.as_ref().is_some_and(|new| new.as_ref() == Some(&values)) {
+                let new = referred.new.as_ref();
+                if new.is_some_and(|new| is_written_alike(foreign_key, &referred.old, new)) {
                     continue;
                 }
                 let values = as_referred_to(&referred.table, &child, foreign_key, values);

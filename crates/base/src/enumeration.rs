@@ -32,6 +32,13 @@ pub struct EnumLabel {
     pub text: EcoString,
 }
 
+impl EnumLabel {
+    /// Where it stands among those of its type: those that are declared together are counted from 1.
+    pub fn sort_order(&self) -> f32 {
+        (self.position as f64 / POSITION_STEP as f64) as f32 + 1.0
+    }
+}
+
 /// The labels of one enum, in order.
 pub type EnumLabels = Vec<EnumLabel>;
 

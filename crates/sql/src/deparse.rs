@@ -54,6 +54,14 @@ pub(crate) fn key_label(own: &KeyExpression) -> &'static str {
     }
 }
 
+/// A name for a column of an index that no other one has.
+pub(crate) fn free_label(taken: &[String], label: &str) -> String {
+    let is_free = |name: &String| !taken.contains(name);
+    let mut numbered = (1..).map(|number| format!("{label}{number}"));
+    let own = Some(label.to_owned()).filter(is_free);
+    own.or_else(|| numbered.find(is_free)).unwrap_or_default()
+}
+
 fn is_name(function: &str) -> bool {
     function.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
 }

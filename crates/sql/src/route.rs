@@ -151,6 +151,16 @@ fn for_each_table<'a>(plan: &'a Plan, visit: &mut dyn FnMut(&'a Table)) {
     for_each_written(&plan.body, visit);
 }
 
+/// Whether a statement changes rows, and those of temporary tables only: that it may in a transaction that is read only.
+pub(crate) fn writes_temporary(plan: &Plan) -> bool {
+    let (mut is_any, mut are_temporary) = (false, true);
+    for_each_written(&plan.body, &mut |table| {
+        is_any = true;
+        are_temporary &= table.schema.is_temporary();
+    });
+    is_any && are_temporary
+}
+
 fn for_each_written<'a>(body: &'a PlanBody, visit: &mut dyn FnMut(&'a Table)) {
     match body {
         PlanBody::Select(_) => {}
@@ -222,7 +232,7 @@ fn outcome_of(id: &Expr, evaluation: &EvalContext<'_>) -> Option<u64> {
 const OF_EACH: [&str; 2] = ["rubato.nodes", "rubato.stages"];
 
 /// What of the system's tables the keeper alone knows.
-const OF_KEEPER: &str = "rubato.moves";
+const OF_KEEPER: [&str; 2] = ["rubato.moves", "pg_catalog.pg_sequences"];
 
 /// Whether a statement needs something that there is once.
 fn needs_keeper(plan: &Plan) -> bool {
@@ -236,7 +246,7 @@ fn shows_of_keeper(plan: &Plan) -> bool {
 /// Whether it shows what the keeper alone knows: how far sequences are, too.
 fn is_of_keeper(relation: &Relation) -> bool {
     match relation {
-        Relation::System(name) => name == OF_KEEPER,
+        Relation::System(name) => OF_KEEPER.contains(&name.as_str()),
         Relation::Functions(rows) => rows
             .calls
             .iter()

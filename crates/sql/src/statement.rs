@@ -10,7 +10,7 @@ pub use blocks::{Block, Condition, Definition, Definitions, Handler, Place, Step
 pub use cursors::{CursorOptions, Movement};
 pub use extensions::ExtensionChange;
 pub use relations::{DomainChange, EnumChange, MovedTo, RelationKind, SchemaElement};
-pub use upkeep::{Discarded, Where};
+pub use upkeep::{Discarded, UpkeepKind, UpkeepOf, Where};
 
 use crate::catalog::{Catalog, RelationName, SchemaId, Table};
 use crate::databases::DatabaseCommand;
@@ -167,8 +167,8 @@ pub enum Utility {
     OnRelations {
         /// The command tag.
         tag: &'static str,
-        /// The relations, each by the parts of its name.
-        relations: Vec<Vec<String>>,
+        /// The relations.
+        relations: Vec<UpkeepOf>,
         /// Where such a statement may stand.
         place: Where,
     },

@@ -82,8 +82,8 @@ pub(crate) struct SystemColumn {
 enum Content {
     /// From the catalog, none if there is no source.
     Catalog(Option<Source>),
-    /// From the session that asks.
-    Session(fn(&dyn Environment) -> Result<Vec<Vec<Value>>>),
+    /// From the session that asks, and the catalog that it sees.
+    Session(fn(&Catalog, &dyn Environment) -> Result<Vec<Vec<Value>>>),
     /// From what happens now.
     Live(fn(&Live<'_>) -> Vec<Vec<Value>>),
 }
@@ -186,7 +186,7 @@ impl SystemTable {
     ) -> Result<Option<Vec<Vec<Value>>>> {
         let rows = match &self.content {
             Content::Catalog(_) => return Ok(None),
-            Content::Session(rows) => return rows(environment).map(Some),
+            Content::Session(rows) => return rows(catalog, environment).map(Some),
             Content::Live(rows) => rows,
         };
         let live = Live {

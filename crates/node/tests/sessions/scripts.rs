@@ -17,6 +17,7 @@ scripts!(
     absent,
     alter_actions,
     asked_by_tools,
+    corners_of_sessions,
     cursors,
     databases,
     definition_blocks,

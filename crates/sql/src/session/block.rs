@@ -118,7 +118,7 @@ impl Session {
         }
         let options = BeginOptions {
             session: self.id,
-            read_only: read_only || self.is_read_only(),
+            read_only: read_only || (self.is_read_only() && !self.has_temporary(partition)),
         };
         let id = match partition.grid.clone() {
             None => partition.database.begin(options),

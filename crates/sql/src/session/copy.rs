@@ -91,7 +91,8 @@ impl Session {
         if !copy.from {
             return self.copy_out(copy, partition, context, responder);
         }
-        if self.is_read_only() {
+        let is_temporary = copy.table.as_ref().is_some_and(|table| table.schema.is_temporary());
+        if self.is_read_only() && !is_temporary {
             let message = "cannot execute COPY FROM in a read-only transaction";
             return Err(Stop::Fail(Error::new(SqlState::READ_ONLY_SQL_TRANSACTION, message)));
         }

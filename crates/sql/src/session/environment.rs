@@ -189,7 +189,7 @@ impl SessionEnvironment<'_> {
         fetched.map_or_else(|| self.once("a sequence").map(|()| 0), Ok)
     }
 
-    /// The number that a sequence has given last; NULL if it has given none.
+    /// The number that a sequence has given last; NULL if it has given none, 42P01 if there is no such sequence.
     fn last_of_sequence(&self, number: i64) -> Result<Value> {
         self.once("a sequence")?;
         let Some(sequence) = system_tables::sequence_by_number(self.catalog, number) else {
@@ -271,7 +271,10 @@ impl Environment for SessionEnvironment<'_> {
     }
 
     fn last_value(&self) -> Result<i64> {
-        self.taken.borrow().had.last().ok_or_else(|| {
+        let last = self.taken.borrow().had.last();
+        let is_there = |sequence: u32| system_tables::sequence_by_number(self.catalog, i64::from(sequence)).is_some();
+        let last = last.filter(|(sequence, _)| is_there(*sequence));
+        last.map(|(_, value)| value).ok_or_else(|| {
             Error::new(
                 SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
                 "lastval is not yet defined in this session",

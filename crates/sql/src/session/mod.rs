@@ -65,6 +65,7 @@ mod settings;
 mod shown;
 mod slices;
 mod temporary;
+mod upkeep;
 mod utility;
 mod way;
 
@@ -671,7 +672,7 @@ impl Session {
             return self.fail(extended::in_failed_block(), partition, responder);
         }
         let plan = match &current.statement {
-            Statement::Planned(plan) if !plan.read_only && self.is_read_only() => Arc::clone(plan),
+            Statement::Planned(plan) if self.may_not_run(plan) => Arc::clone(plan),
             _ => return Next::To(StageKind::Transaction),
         };
         let catalog = self.catalog(partition);

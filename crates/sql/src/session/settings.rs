@@ -5,9 +5,9 @@ mod others;
 
 use known::{KNOWN, Kind, checked, known, milliseconds, schemas, unrecognised};
 use others::OTHERS;
-use rubato_base::Result;
 use rubato_base::datetime::{DateOrder, IntervalStyle, TimeZone};
 use rubato_base::text_format::TextContext;
+use rubato_base::{Error, Result, SqlState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
@@ -87,7 +87,10 @@ impl Settings {
                 ((*name).to_owned(), Some(value), *reported)
             }
             // Settings of extensions and applications have a dot in their name and any value.
-            None if name.contains('.') => (name.to_ascii_lowercase(), value.map(str::to_owned), false),
+            None if name.contains('.') => {
+                check_custom(name)?;
+                (name.to_ascii_lowercase(), value.map(str::to_owned), false)
+            }
             None => return Err(unrecognised(name)),
         };
         self.path_changes += u64::from(name == "search_path");
@@ -235,6 +238,19 @@ impl Settings {
     pub fn path_changes(&self) -> u64 {
         self.path_changes
     }
+}
+
+/// 42602 for the name of a setting of an extension or application that is not made of simple identifiers.
+fn check_custom(name: &str) -> Result<()> {
+    let is_first = |letter: char| letter.is_ascii_alphabetic() || letter == '_' || !letter.is_ascii();
+    let is_other = |letter: char| is_first(letter) || letter.is_ascii_digit() || letter == '$';
+    let is_simple = |part: &str| part.starts_with(is_first) && part.chars().all(is_other);
+    if name.split('.').all(is_simple) {
+        return Ok(());
+    }
+    let message = format!("invalid configuration parameter name \"{name}\"");
+    let detail = "Custom parameter names must be two or more simple identifiers separated by dots.";
+    Err(Error::new(SqlState::INVALID_NAME, message).with_detail(detail))
 }
 
 /// What a setting is kept by.

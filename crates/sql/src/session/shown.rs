@@ -2,6 +2,8 @@
 
 use super::settings::Settings;
 use super::{Block, Session};
+use crate::plan::Plan;
+use crate::route::writes_temporary;
 use crate::statement::TransactionModes;
 
 /// How the transaction under way runs.
@@ -47,5 +49,10 @@ impl Session {
     /// Whether the transaction under way, or one that begins now, may change nothing.
     pub(super) fn is_read_only(&self) -> bool {
         self.shown_modes().is_read_only
+    }
+
+    /// Whether a statement would change what the transaction may not change. Temporary tables it may.
+    pub(super) fn may_not_run(&self, plan: &Plan) -> bool {
+        !plan.read_only && self.is_read_only() && !writes_temporary(plan)
     }
 }

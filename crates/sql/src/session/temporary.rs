@@ -49,6 +49,12 @@ impl Session {
         self.temporary.schema
     }
 
+    /// Whether the session has temporary relations here: those may change in a transaction that is read only, too.
+    pub(super) fn has_temporary(&self, partition: &Partition) -> bool {
+        let own = self.temporary.schema;
+        own.is_temporary() && !self.committed(partition).is_empty_schema(own)
+    }
+
     /// The session's temporary relations are on another node, which has yet to make some.
     pub fn has_temporary_elsewhere(&mut self) {
         self.temporary.schema = SchemaId::NO_TEMPORARY;

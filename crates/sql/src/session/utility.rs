@@ -5,13 +5,11 @@ use super::extended::output_of;
 use super::prepared::Prepared;
 use super::script::parameter_types;
 use super::{Block, Next, Origin, Session, SessionContext};
-use crate::binder::{self, no_relation, split_path};
-use crate::catalog::{RelationName, no_schema};
+use crate::binder;
 use crate::channels::ChannelAction;
 use crate::client::{OutputColumn, Responder};
 use crate::partition::Partition;
-use crate::statement::{Discarded, SchemaChange, Statement, TransactionModes, Utility, Where};
-use crate::system_tables;
+use crate::statement::{Discarded, SchemaChange, Statement, TransactionModes, Utility};
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::cast_value;
 use rubato_protocol::{Outcome, Stop};
@@ -147,41 +145,6 @@ impl Session {
             }
         };
         Ok(self.answered(tag, partition, responder))
-    }
-
-    /// Errors: 25001, 25P01 where the statement may not stand; 42P01 for what it names and is not there.
-    fn check_on_relations(
-        &mut self,
-        (tag, place): (&str, Where),
-        relations: &[Vec<String>],
-        partition: &Partition,
-    ) -> Result<()> {
-        match place {
-            Where::WithinBlock => self.require_block(tag)?,
-            Where::OutsideBlock(what) if self.block != Block::None => {
-                let message = format!("{what} cannot run inside a transaction block");
-                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-            }
-            Where::OutsideBlock(_) | Where::Anywhere => {}
-        }
-        let catalog = self.catalog(partition);
-        let path = self.path_in(&catalog);
-        for relation in relations {
-            let (schema, name) = split_path(relation, &path.database)?;
-            let is_systems = |found: &RelationName| {
-                let schema = found.schema.system_name();
-                schema.is_some_and(|schema| system_tables::find(Some(schema), &found.name).is_some())
-            };
-            let candidates = path.candidates(schema, name, &catalog)?;
-            if let (Some(schema), true) = (schema, candidates.is_empty()) {
-                return Err(no_schema(schema));
-            }
-            let mut candidates = candidates.into_iter();
-            if !candidates.any(|candidate| is_systems(&candidate) || catalog.has_relation(&candidate)) {
-                return Err(no_relation(&relation.join(".")));
-            }
-        }
-        Ok(())
     }
 
     /// The utility has run: answers its tag, and commits what it did outside of a block.

@@ -23,3 +23,25 @@ pub enum Where {
     /// Only in a block (25P01).
     WithinBlock,
 }
+
+/// A relation that a statement of upkeep names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpkeepOf {
+    /// The parts of its name.
+    pub path: Vec<String>,
+    /// Columns of it that are named.
+    pub columns: Vec<String>,
+    /// What it has to be.
+    pub kind: UpkeepKind,
+}
+
+/// What a statement of upkeep is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpkeepKind {
+    /// Any relation.
+    Relation,
+    /// A table or materialised view.
+    Table,
+    /// An index.
+    Index,
+}

@@ -5,8 +5,8 @@ use super::domains::type_number;
 use super::objects::{default_number, table_indexes};
 use super::vector;
 use super::{OWNER, Source, View, collation, column_numbers, int2, no_others, none_of_table, oid, registry, text};
-use crate::catalog::{Column, SchemaId, Table};
-use crate::deparse::{key_label, shown};
+use crate::catalog::{Catalog, Column, SchemaId, Table};
+use crate::deparse::{free_label, key_label, shown};
 use rubato_base::text_format::{TextContext, write_text};
 use rubato_base::{Array, ColumnType, DataType, Value};
 use std::sync::Arc;
@@ -357,23 +357,16 @@ fn attributes_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     for index in table_indexes(table) {
         let mut labels = Vec::new();
         for (place, column) in index.all_columns().iter().enumerate() {
-            let name = match table.key_expression(*column) {
-                Some(own) => free_label(&labels, key_label(own)),
-                None => table.columns[*column].name.clone(),
+            let label = match table.key_expression(*column) {
+                Some(own) => key_label(own),
+                None => &table.columns[*column].name,
             };
+            let name = free_label(&labels, label);
             rows.push(plain_attribute(index.oid, &name, table.key_type(*column), place, false));
             labels.push(name);
         }
     }
     rows
-}
-
-/// A name for a column of an index that no other one has.
-fn free_label(taken: &[String], label: &str) -> String {
-    let is_free = |name: &String| !taken.contains(name);
-    let mut numbered = (1..).map(|number| format!("{label}{number}"));
-    let own = Some(label.to_owned()).filter(is_free);
-    own.or_else(|| numbered.find(is_free)).unwrap_or_default()
 }
 
 fn attribute<'a>(table: &Table, place: usize, column: &'a Column) -> Attribute<'a> {
@@ -553,7 +546,7 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
     let row = |sequence: &std::sync::Arc<crate::catalog::Sequence>| {
         vec![
             oid(sequence.id),
-            oid(sequence_type(view, sequence).oid()),
+            oid(sequence_type(view.catalog, sequence).oid()),
             Value::Int8(sequence.start),
             Value::Int8(sequence.increment),
             Value::Int8(sequence.maximum),
@@ -567,12 +560,12 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
 
 /// The type of a sequence's numbers. Of one that was made when that was not kept: that of the column that owns it, as far as its
 /// limits fit there.
-pub(super) fn sequence_type(view: &View<'_>, sequence: &crate::catalog::Sequence) -> DataType {
+pub(super) fn sequence_type(catalog: &Catalog, sequence: &crate::catalog::Sequence) -> DataType {
     if let Some(own) = sequence.data_type {
         return own;
     }
     let owner = sequence.owned_by.as_ref().and_then(|(table, column)| {
-        let table = view.catalog.tables.get(table)?;
+        let table = catalog.tables.get(table)?;
         table.columns.get(*column)
     });
     match owner.map(|column| column.column_type.data_type) {

@@ -3,7 +3,7 @@
 use super::classes::has_default;
 use super::int4;
 use super::objects::{
-    check_number, default_number, domain_check_number, foreign_key_number, referred_index, table_indexes,
+    IndexView, check_number, default_number, domain_check_number, foreign_key_number, referred_index, table_indexes,
 };
 use super::{Source, View, column_numbers, none_of_table, oid, text};
 use crate::catalog::{Check, Deferral, Dependency, Domain, ReferentialAction, Remarked, Table, ViewQuery};
@@ -96,9 +96,10 @@ pub(super) const TYPES: u32 = 1247;
 /// What is said of the indexes and constraints of a table.
 fn remarks(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
     let row = |((kind, name), comment): (&(Remarked, String), &String)| {
-        let index = || {
-            table_indexes(table)
-                .find(|index| index.name == name)
+        let index = |is_meant: &dyn Fn(&IndexView<'_>) -> bool| {
+            let mut indexes = table_indexes(table);
+            indexes
+                .find(|index| index.name == name && is_meant(index))
                 .map(|index| index.oid)
         };
         let check = || {
@@ -112,8 +113,12 @@ fn remarks(_: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             place.map(|place| foreign_key_number(table, place))
         };
         let (class, number) = match kind {
-            Remarked::Index => (CLASSES, index()),
-            Remarked::Constraint => (CONSTRAINTS, index().or_else(check).or_else(key)),
+            Remarked::Index => (CLASSES, index(&|_| true)),
+            // An index that is no constraint may be called as one that is none of its own.
+            Remarked::Constraint => {
+                let by_index = index(&|index| index.constraint);
+                (CONSTRAINTS, by_index.or_else(check).or_else(key))
+            }
         };
         Some(vec![oid(number?), oid(class), int4(0), text(comment)])
     };

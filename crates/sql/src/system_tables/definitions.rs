@@ -44,23 +44,27 @@ fn column_list(table: &Table, columns: &[usize]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The definition of an index by its number, or of one of its columns (counted from 1) alone.
-pub(super) fn index_by_number(view: &View<'_>, number: i64, column: i64, with_schema: bool) -> Option<String> {
+/// The definition of an index by its number, or of one of its columns (counted from 1) alone. What is pretty has no schema, and less brackets.
+pub(super) fn index_by_number(view: &View<'_>, number: i64, column: i64, is_pretty: bool) -> Option<String> {
     let (table, index) = match view.object(number)? {
         Object::PrimaryKey(table) => (table, primary_key(table)?),
         Object::Index(table, place) => (table, index_at(table, *place)?),
         _ => return None,
     };
     if column == 0 {
-        let written = match with_schema {
-            true => written_with_schema(view.catalog, &table.key()),
-            false => view.written(&table.key()),
+        let written = match is_pretty {
+            true => view.written(&table.key()),
+            false => written_with_schema(view.catalog, &table.key()),
         };
         return Some(view.named(index_definition(table, &index, &written)));
     }
     let place = usize::try_from(column - 1).ok();
     let column = place.and_then(|place| index.all_columns().get(place).copied());
-    Some(column.map_or(String::new(), |column| view.named(shown_in_message(table, column))))
+    let shown = match is_pretty {
+        true => shown_in_message,
+        false => shown_key,
+    };
+    Some(column.map_or(String::new(), |column| view.named(shown(table, column))))
 }
 
 /// The definition of a constraint by its number, as it stands in CREATE TABLE.

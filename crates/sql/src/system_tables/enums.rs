@@ -25,15 +25,15 @@ pub(super) static SOURCES: &[Source] = &[Source {
 }];
 
 fn labels(own: &EnumType) -> Vec<Vec<Value>> {
-    let row = |(place, label): (usize, &rubato_base::EnumLabel)| {
+    let row = |label: &rubato_base::EnumLabel| {
         vec![
             oid(label.oid),
             oid(own.oid),
-            Value::Float4((place + 1) as f32),
+            Value::Float4(label.sort_order()),
             text(&label.text),
         ]
     };
-    own.labels.iter().enumerate().map(row).collect()
+    own.labels.iter().map(row).collect()
 }
 
 /// The rows of `pg_type` for enums and their arrays, after those of others.

@@ -30,8 +30,8 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             None => text(&type_name(number(0), -1)),
         },
         ("pg_get_expr", [Value::Text(expression), ..]) => shown_expression(expression, is_pretty(2), view),
-        ("pg_get_indexdef", [_]) => shown(index_by_number(view, number(0), 0, true)),
-        ("pg_get_indexdef", _) => shown(index_by_number(view, number(0), number(1), !is_pretty(2))),
+        ("pg_get_indexdef", [_]) => shown(index_by_number(view, number(0), 0, false)),
+        ("pg_get_indexdef", _) => shown(index_by_number(view, number(0), number(1), is_pretty(2))),
         ("pg_get_constraintdef", _) => match constraint_by_number(view, number(0), is_pretty(1)) {
             Some(definition) => text(&definition),
             None => return Err(missing_entry("constraint", number(0))),
@@ -129,7 +129,7 @@ fn named(function: &str, arguments: &[Value], view: &View<'_>) -> Option<Result<
         Some((end, ObjectKind::of_type_name(stem)?))
     })?;
     Some(match (end, argument) {
-        (("to_", _), Value::Text(name)) => Ok(known(kind, name, view)),
+        (("to_", _), Value::Text(name)) => known(kind, name, view),
         ((_, "in"), Value::Text(name)) => number_of(kind, name, view).map(Value::Int8),
         (_, argument) => Ok(text(&name_of(kind, argument.as_i64().unwrap_or(0), view))),
     })
@@ -177,11 +177,12 @@ fn missing_entry(what: &str, number: i64) -> Error {
 }
 
 /// The number that a name stands for, NULL if nothing has it.
-fn known(kind: ObjectKind, name: &str, view: &View<'_>) -> Value {
+fn known(kind: ObjectKind, name: &str, view: &View<'_>) -> Result<Value> {
     let is_number = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty();
     match number_of(kind, name, view) {
-        Ok(number) if !is_number && name != "-" => Value::Int8(number),
-        _ => Value::Null,
+        Ok(number) if !is_number && name != "-" => Ok(Value::Int8(number)),
+        Err(error) if error.code() == SqlState::INVALID_NAME => Err(error),
+        _ => Ok(Value::Null),
     }
 }
 

@@ -543,7 +543,7 @@ fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
         column.is_some_and(|column| column.identity_always.is_some())
     };
     let row = |sequence: &std::sync::Arc<Sequence>| {
-        let data_type = sequence_type(view, sequence);
+        let data_type = sequence_type(view.catalog, sequence);
         let facts = type_facts(ColumnType::plain(data_type));
         let mut row = in_schema(view, sequence.schema, &sequence.name).to_vec();
         row.push(text(data_type.name()));

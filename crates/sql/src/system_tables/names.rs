@@ -132,6 +132,18 @@ impl ObjectKind {
 /// The number of the one-byte type `"char"`, whose values are text here; the modifier of a text says that it is one.
 const CHARACTER: u32 = 18;
 
+/// PostgreSQL's types of the numbers of transactions, and of commands within one; the modifier of an `oid` says that it is one.
+const COUNTED: [(&str, u32); 2] = [("xid", 28), ("cid", 29)];
+
+/// The type of a column of such numbers, by its name.
+pub(super) fn counted_type(name: &str) -> Option<ColumnType> {
+    let (_, number) = COUNTED.iter().find(|(own, _)| *own == name)?;
+    Some(ColumnType {
+        data_type: DataType::Oid,
+        modifier: *number as i32,
+    })
+}
+
 /// The type of a column of one byte.
 pub(super) fn character_type() -> ColumnType {
     ColumnType {
@@ -144,7 +156,9 @@ pub(super) fn character_type() -> ColumnType {
 pub(crate) fn told_type(data_type: DataType, modifier: i32) -> Option<u32> {
     let is_character = data_type == DataType::Text && i64::from(modifier) == i64::from(CHARACTER);
     let kind = ObjectKind::of_type(data_type, modifier).map(ObjectKind::type_number);
-    kind.or_else(|| is_character.then_some(CHARACTER))
+    let is_meant = |number: &u32| data_type == DataType::Oid && i64::from(modifier) == i64::from(*number);
+    let counted = || COUNTED.iter().map(|(_, number)| *number).find(is_meant);
+    kind.or_else(counted).or_else(|| is_character.then_some(CHARACTER))
 }
 
 /// Whether text is a number or the dash, which stand for themselves.
@@ -173,11 +187,11 @@ pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result
         ObjectKind::Function => function_number(name, view),
         ObjectKind::FunctionWithArguments => procedure_number(name, view),
         ObjectKind::Schema => {
-            let number = find_number("pg_catalog.pg_namespace", "nspname", &plain_name(name)?, view);
+            let number = find_number("pg_catalog.pg_namespace", "nspname", &single_name(name)?, view);
             number.ok_or_else(|| missing(SqlState::INVALID_SCHEMA_NAME, "schema", name))
         }
         ObjectKind::Role => {
-            let number = find_number("pg_catalog.pg_authid", "rolname", &plain_name(name)?, view);
+            let number = find_number("pg_catalog.pg_authid", "rolname", &single_name(name)?, view);
             number.ok_or_else(|| missing(SqlState::UNDEFINED_OBJECT, "role", name))
         }
         ObjectKind::Operator => operator_number(name, view),
@@ -210,6 +224,14 @@ fn missing(code: SqlState, what: &str, name: &str) -> Error {
 fn plain_name(text: &str) -> Result<String> {
     let mut path = name_of_text(text)?;
     Ok(path.pop().unwrap_or_default())
+}
+
+/// A name of what is in no schema. 42602 for one in parts.
+fn single_name(text: &str) -> Result<String> {
+    match name_of_text(text)?.as_slice() {
+        [name] => Ok(name.clone()),
+        _ => Err(Error::new(SqlState::INVALID_NAME, "invalid name syntax")),
+    }
 }
 
 /// The number of a type that PostgreSQL has and no value is of here: `trigger`, `record` and their kin.

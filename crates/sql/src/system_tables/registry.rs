@@ -1,6 +1,6 @@
 //! Which system tables there are: those that were recorded from PostgreSQL, with its columns, and Rubato's own views.
 
-use super::names::{ObjectKind, character_type};
+use super::names::{ObjectKind, character_type, counted_type};
 use super::{Content, Source, SystemColumn, SystemTable};
 use super::{
     classes, columns, constraints, domains, enums, extension, information, keywords, live, none_of_table, schema_views,
@@ -150,15 +150,20 @@ fn recorded(line: &'static str) -> Option<SystemTable> {
     let source = || sources().find(|source| source.name == name).copied();
     let content = match (live::view_of(name), name) {
         (Some(rows), _) => Content::Live(rows),
-        (None, "pg_catalog.pg_settings") => Content::Session(|environment| Ok(values::settings(environment))),
-        (None, "pg_catalog.pg_timezone_names") => Content::Session(singles::time_zones),
-        (None, "pg_catalog.pg_stat_bgwriter") => Content::Session(|_| Ok(singles::nothing_counted("pg_stat_bgwriter"))),
-        (None, "pg_catalog.pg_stat_archiver") => Content::Session(|_| Ok(singles::nothing_counted("pg_stat_archiver"))),
-        (None, "pg_catalog.pg_stat_wal") => Content::Session(|_| Ok(singles::nothing_counted("pg_stat_wal"))),
-        (None, "pg_catalog.pg_prepared_statements") => {
-            Content::Session(|environment| environment.kept_open(KeptOpen::Statements))
+        (None, "pg_catalog.pg_settings") => Content::Session(|_, environment| Ok(values::settings(environment))),
+        (None, "pg_catalog.pg_timezone_names") => Content::Session(|_, environment| singles::time_zones(environment)),
+        (None, "pg_catalog.pg_sequences") => Content::Session(schema_views::sequences),
+        (None, "pg_catalog.pg_stat_bgwriter") => {
+            Content::Session(|_, _| Ok(singles::nothing_counted("pg_stat_bgwriter")))
         }
-        (None, "pg_catalog.pg_cursors") => Content::Session(|environment| environment.kept_open(KeptOpen::Cursors)),
+        (None, "pg_catalog.pg_stat_archiver") => {
+            Content::Session(|_, _| Ok(singles::nothing_counted("pg_stat_archiver")))
+        }
+        (None, "pg_catalog.pg_stat_wal") => Content::Session(|_, _| Ok(singles::nothing_counted("pg_stat_wal"))),
+        (None, "pg_catalog.pg_prepared_statements") => {
+            Content::Session(|_, environment| environment.kept_open(KeptOpen::Statements))
+        }
+        (None, "pg_catalog.pg_cursors") => Content::Session(|_, environment| environment.kept_open(KeptOpen::Cursors)),
         (None, _) => Content::Catalog(source()),
     };
     Some(SystemTable {
@@ -189,8 +194,11 @@ fn recorded_column(text: &'static str) -> Option<SystemColumn> {
 /// The type that stands for PostgreSQL's type of a catalog's column: what has no type here is shown as text.
 fn type_of(name: &str) -> ColumnType {
     let plain = ColumnType::plain;
+    if let Some(own) = counted_type(name) {
+        return own;
+    }
     match name {
-        "oid" | "xid" | "cid" => plain(DataType::Oid),
+        "oid" => plain(DataType::Oid),
         "regproc" => ObjectKind::Function.column_type(),
         "regtype" => ObjectKind::Type.column_type(),
         "char" => character_type(),

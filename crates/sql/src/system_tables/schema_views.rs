@@ -4,8 +4,9 @@ use super::classes::sequence_type;
 use super::definitions::index_definition;
 use super::objects::{IndexView, table_indexes};
 use super::{Source, View, no_others, none_of_table, oid, registry, text, written_with_schema};
-use crate::catalog::{Sequence, Table};
-use rubato_base::Value;
+use crate::catalog::{Catalog, Sequence, Table};
+use rubato_base::{Result, Value};
+use rubato_formula::{Environment, SessionFact};
 use std::sync::Arc;
 
 /// A view that shows a number of each table of the users': how often it was read, say. These are not counted by table.
@@ -48,7 +49,7 @@ static INDEX_VIEWS: [Source; 4] = of_indexes![
     "pg_catalog.pg_statio_user_indexes",
 ];
 
-static LISTS: [Source; 5] = [
+static LISTS: [Source; 4] = [
     Source {
         name: "pg_catalog.pg_tables",
         columns: &[
@@ -100,23 +101,6 @@ static LISTS: [Source; 5] = [
             table_indexes(table).map(row).collect()
         },
         others: no_others,
-    },
-    Source {
-        name: "pg_catalog.pg_sequences",
-        columns: &[
-            "schemaname",
-            "sequencename",
-            "sequenceowner",
-            "data_type",
-            "start_value",
-            "min_value",
-            "max_value",
-            "increment_by",
-            "cycle",
-            "cache_size",
-        ],
-        of_table: none_of_table,
-        others: sequences,
     },
     Source {
         name: "pg_catalog.pg_views",
@@ -189,20 +173,26 @@ fn table_row(view: &View<'_>, schema: Value, name: &str, indexed: bool, triggere
     ]
 }
 
-fn sequences(view: &View<'_>) -> Vec<Vec<Value>> {
+/// The rows of `pg_sequences`.
+///
+/// Errors: 0A000 on a node that does not have the sequences.
+pub(super) fn sequences(catalog: &Catalog, environment: &dyn Environment) -> Result<Vec<Vec<Value>>> {
+    let owner = environment.fact(SessionFact::CurrentUser);
     let row = |sequence: &Arc<Sequence>| {
-        vec![
-            view.schema_name(sequence.schema),
+        let last = environment.catalog_function("pg_sequence_last_value", &[oid(sequence.id)])?;
+        Ok(vec![
+            text(&catalog.schema_name(sequence.schema)),
             text(&sequence.name),
-            text(view.user),
-            oid(sequence_type(view, sequence).oid()),
+            owner.clone(),
+            oid(sequence_type(catalog, sequence).oid()),
             Value::Int8(sequence.start),
             Value::Int8(sequence.minimum),
             Value::Int8(sequence.maximum),
             Value::Int8(sequence.increment),
             Value::Bool(sequence.cycle),
             Value::Int8(sequence.cache),
-        ]
+            last,
+        ])
     };
-    view.catalog.sequences.values().map(row).collect()
+    catalog.sequences.values().map(row).collect()
 }

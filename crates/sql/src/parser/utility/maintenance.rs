@@ -2,8 +2,9 @@
 
 use super::{Syntax, done};
 use crate::parser::cursor::Cursor;
-use crate::statement::{Utility, Where};
-use rubato_base::Result;
+use crate::parser::lexer::TokenKind;
+use crate::statement::{UpkeepKind, UpkeepOf, Utility, Where};
+use rubato_base::{Error, Result, SqlState};
 
 /// What LOCK may ask for.
 const LOCK_MODES: [&[&str]; 8] = [
@@ -18,8 +19,12 @@ const LOCK_MODES: [&[&str]; 8] = [
 ];
 
 pub(super) fn vacuum(cursor: &mut Cursor<'_>) -> Result<Syntax> {
-    options(cursor, &["full", "freeze", "verbose", "analyze", "analyse"])?;
+    let analyzes = options(cursor, &["full", "freeze", "verbose", "analyze", "analyse"])?;
     let relations = relations(cursor)?;
+    if !analyzes && relations.iter().any(|relation| !relation.columns.is_empty()) {
+        let message = "ANALYZE option must be specified when a column list is provided";
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
     on("VACUUM", relations, Where::OutsideBlock("VACUUM"), cursor)
 }
 
@@ -34,12 +39,12 @@ pub(super) fn cluster(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     if cursor.is_at_end() {
         return on("CLUSTER", Vec::new(), Where::OutsideBlock("CLUSTER"), cursor);
     }
-    let mut relations = vec![cursor.qualified_name()?];
+    let mut relations = vec![named(UpkeepKind::Relation, cursor)?];
     if cursor.accept("using") {
         cursor.name()?;
     } else if cursor.accept("on") {
         // As it was written once: the index first.
-        relations = vec![cursor.qualified_name()?];
+        relations = vec![named(UpkeepKind::Relation, cursor)?];
     }
     on("CLUSTER", relations, Where::Anywhere, cursor)
 }
@@ -49,10 +54,14 @@ pub(super) fn reindex(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     let kinds = ["index", "table", "schema", "database", "system"];
     let kind = cursor.accept_any(&kinds).ok_or_else(|| cursor.error())?;
     let is_concurrent = cursor.accept("concurrently");
-    let is_of_one = matches!(kind, "index" | "table");
-    let named = match cursor.is_at_end() && matches!(kind, "database" | "system") {
-        true => Vec::new(),
-        false => vec![cursor.qualified_name()?],
+    let relations = match kind {
+        "index" => vec![named(UpkeepKind::Index, cursor)?],
+        "table" => vec![named(UpkeepKind::Table, cursor)?],
+        "database" | "system" if cursor.is_at_end() => Vec::new(),
+        _ => {
+            cursor.qualified_name()?;
+            Vec::new()
+        }
     };
     let place = match kind {
         _ if is_concurrent => Where::OutsideBlock("REINDEX CONCURRENTLY"),
@@ -61,7 +70,6 @@ pub(super) fn reindex(cursor: &mut Cursor<'_>) -> Result<Syntax> {
         "system" => Where::OutsideBlock("REINDEX SYSTEM"),
         _ => Where::Anywhere,
     };
-    let relations = if is_of_one { named } else { Vec::new() };
     on("REINDEX", relations, place, cursor)
 }
 
@@ -70,7 +78,7 @@ pub(super) fn lock(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     let mut relations = Vec::new();
     loop {
         let is_only = cursor.accept("only");
-        relations.push(cursor.qualified_name()?);
+        relations.push(named(UpkeepKind::Relation, cursor)?);
         if !is_only {
             cursor.accept_symbol(b'*');
         }
@@ -88,31 +96,50 @@ pub(super) fn lock(cursor: &mut Cursor<'_>) -> Result<Syntax> {
     on("LOCK TABLE", relations, Where::WithinBlock, cursor)
 }
 
-fn on(tag: &'static str, relations: Vec<Vec<String>>, place: Where, cursor: &Cursor<'_>) -> Result<Syntax> {
+fn on(tag: &'static str, relations: Vec<UpkeepOf>, place: Where, cursor: &Cursor<'_>) -> Result<Syntax> {
     done(cursor, Utility::OnRelations { tag, relations, place })
 }
 
-/// Options in brackets, or as words in front.
-fn options(cursor: &mut Cursor<'_>, words: &[&'static str]) -> Result<()> {
+/// Options in brackets, or as words in front: whether ANALYZE is one of them.
+fn options(cursor: &mut Cursor<'_>, words: &[&'static str]) -> Result<bool> {
+    const ANALYZE: [&str; 2] = ["analyze", "analyse"];
+    let mut analyzes = false;
     if cursor.accept_symbol(b'(') {
-        cursor.skip_parenthesis()?;
-        return Ok(());
+        while !cursor.accept_symbol(b')') {
+            if cursor.accept_any(&ANALYZE).is_some() {
+                analyzes = cursor.accept_any(&["false", "off"]).is_none();
+            } else if cursor.advance().is_none() {
+                return Err(cursor.error());
+            }
+        }
+        return Ok(analyzes);
     }
-    while cursor.accept_any(words).is_some() {}
-    Ok(())
+    while let Some(word) = cursor.accept_any(words) {
+        analyzes |= ANALYZE.contains(&word);
+    }
+    Ok(analyzes)
+}
+
+fn named(kind: UpkeepKind, cursor: &mut Cursor<'_>) -> Result<UpkeepOf> {
+    Ok(UpkeepOf {
+        path: cursor.qualified_name()?,
+        columns: Vec::new(),
+        kind,
+    })
 }
 
 /// Any number of names, each with columns in brackets if need be.
-fn relations(cursor: &mut Cursor<'_>) -> Result<Vec<Vec<String>>> {
+fn relations(cursor: &mut Cursor<'_>) -> Result<Vec<UpkeepOf>> {
     let mut relations = Vec::new();
     if cursor.is_at_end() {
         return Ok(relations);
     }
     loop {
-        relations.push(cursor.qualified_name()?);
-        if cursor.accept_symbol(b'(') {
-            cursor.skip_parenthesis()?;
+        let mut relation = named(UpkeepKind::Relation, cursor)?;
+        if cursor.peek().is_some_and(|token| token.kind == TokenKind::Symbol(b'(')) {
+            relation.columns = cursor.name_list()?;
         }
+        relations.push(relation);
         if !cursor.accept_symbol(b',') {
             return Ok(relations);
         }

@@ -21,6 +21,7 @@ mod sequences;
 mod truncate;
 mod types;
 mod views;
+mod work;
 
 pub(crate) use anew::keys_to_verify;
 pub(crate) use apply::FIRST_ID;

@@ -149,12 +149,7 @@ impl Context<'_> {
                 sequence,
             } => self.set_identity((column, *always, sequence), table, actions)?,
             AlterPiece::NothingOfColumn(column) => drop(find_column(table, column)?),
-            AlterPiece::NothingOfIndex(index) => {
-                if !table.has_index_named(index) {
-                    let message = format!("index \"{index}\" for table \"{}\" does not exist", table.name);
-                    return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
-                }
-            }
+            AlterPiece::NothingOfIndex(index) => self.check_index_of(table, index)?,
             AlterPiece::Nothing => {}
             AlterPiece::Triggers { name: None, enabled } => actions.push(AlterAction::CheckReferences(*enabled)),
             AlterPiece::Triggers { name: Some(name), .. } => {
@@ -181,6 +176,19 @@ impl Context<'_> {
             }
         }
         Ok(())
+    }
+
+    /// 42704 if there is no such index, 42809 if it is none of the table.
+    pub(super) fn check_index_of(&self, table: &Table, index: &str) -> Result<()> {
+        if table.has_index_named(index) {
+            return Ok(());
+        }
+        if self.catalog.has_relation(&table.key().sibling(index)) {
+            let message = format!("\"{index}\" is not an index for table \"{}\"", table.name);
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        let message = format!("index \"{index}\" for table \"{}\" does not exist", table.name);
+        Err(Error::new(SqlState::UNDEFINED_OBJECT, message))
     }
 
     /// SET GENERATED and its kin. 55000 where the column is no identity.

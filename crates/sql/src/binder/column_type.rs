@@ -4,7 +4,7 @@ use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::typed::Typed;
 use super::{Context, located};
-use crate::catalog::{Check, Domain, RowExpression, Table};
+use crate::catalog::{Check, Column, Domain, RowExpression, Table};
 use crate::parser::syntax::{Source, parse_expressions};
 use crate::statement::AlterAction;
 use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState};
@@ -64,6 +64,11 @@ impl Context<'_> {
         };
         let own = &rows.columns[column];
         let scope = Scope::of_table(&rows, &rows.name);
+        if using.is_some() && own.generated.is_some() {
+            let message = "cannot specify USING when altering type of generated column";
+            let detail = format!("Column \"{}\" is a generated column.", own.name);
+            return Err(Error::new(SqlState::INVALID_COLUMN_DEFINITION, message).with_detail(detail));
+        }
         let (typed, hint) = match using {
             Some(using) => {
                 let binder = ExpressionBinder::new(self, &scope, "transform expressions");
@@ -72,7 +77,7 @@ impl Context<'_> {
                     "You might need to add an explicit cast.".to_owned(),
                 )
             }
-            None if !has_rules && keeps_values(own.column_type, to) => return Ok(None),
+            None if !has_rules && own.generated.is_none() && keeps_values(own.column_type, to) => return Ok(None),
             None => {
                 let typed = Typed {
                     expr: Expr::Column(column),
@@ -97,6 +102,9 @@ impl Context<'_> {
             let message = format!("{what} \"{}\" cannot be cast automatically to type {wanted}", own.name);
             return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
         }
+        if let Some(generated) = &own.generated {
+            return self.regenerated(own, &generated.expr, to).map(Some);
+        }
         let span = using.map_or(Span::empty(), Spanned::span);
         let expr = located(self, span, self.assign(typed, &own.name, to))?;
         let value = match domain {
@@ -113,6 +121,34 @@ impl Context<'_> {
             }
         };
         Ok(Some(value.fold_constants()))
+    }
+
+    /// What a generated column is made of, as a value of its new type. 42804 where it does not become one by itself.
+    fn regenerated(&self, own: &Column, expr: &Expr, to: ColumnType) -> Result<Expr> {
+        // What it was cast to for the column is not cast once more.
+        let (expr, from) = match expr {
+            Expr::Cast {
+                operand,
+                from,
+                explicit: false,
+                ..
+            } => (&**operand, ColumnType::plain(*from)),
+            expr => (expr, own.column_type),
+        };
+        if !can_cast(from.data_type, to.data_type, CastContext::Assignment) {
+            let message = format!(
+                "generation expression for column \"{}\" cannot be cast automatically to type {}",
+                own.name, to.data_type
+            );
+            return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
+        }
+        let typed = Typed {
+            expr: expr.clone(),
+            data_type: from.data_type,
+            modifier: from.modifier,
+            span: Span::empty(),
+        };
+        self.assign(typed, &own.name, to).map(Expr::fold_constants)
     }
 
     /// The column's default as a value of its new type. 42804 where it does not become one by itself.
@@ -216,7 +252,8 @@ impl Context<'_> {
         )
     }
 
-    fn stored_condition(&self, table: &Arc<Table>, check: &Check) -> Result<Expr> {
+    /// What a check says of a table, by its text.
+    pub(super) fn stored_condition(&self, table: &Arc<Table>, check: &Check) -> Result<Expr> {
         let scope = Scope::of_table(table, &table.name);
         let condition = self.stored(&check.text, |context, expr| {
             ExpressionBinder::new(context, &scope, "CHECK").condition(expr)

@@ -6,7 +6,7 @@ use super::subquery::{compared_by, query_of};
 use super::typed::Typed;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
-    CastContext, Comparison, Expr, build_comparison, build_elements_comparison, common_type, comparable,
+    CastContext, Comparison, Expr, build_comparison, build_elements_comparison, cast_expr, common_type, comparable,
     comparison_type,
 };
 use sqlparser::ast::{self, BinaryOperator, Spanned};
@@ -17,6 +17,21 @@ impl ExpressionBinder<'_> {
     pub fn compare(&self, comparison: Comparison, left: Typed, right: Typed) -> Result<Typed> {
         let (left, right) = self.unify(left, right)?;
         Ok(boolean(build_comparison(comparison, left, right)?))
+    }
+
+    /// What is joined to text, as text: whether it is the same in every session is a matter of its type. A number of an object is not read as a name
+    /// here.
+    pub(super) fn as_text(&self, typed: Typed) -> Result<Typed> {
+        let from = self.context.type_of(&typed);
+        if from.is_text() || matches!(from, DataType::Unknown | DataType::Oid) {
+            return Ok(typed);
+        }
+        let to = ColumnType::plain(DataType::Text);
+        let expr = cast_expr(typed.expr, from, to, CastContext::Assignment)?;
+        Ok(Typed {
+            span: typed.span,
+            ..Typed::of(expr, to)
+        })
     }
 
     /// Two operands where what was unknown has the type in which they are compared.

@@ -1,11 +1,13 @@
 //! CREATE TABLE: columns and constraints.
 
+use super::column_options::refuse_contradictions;
 use super::dml::find_column;
 use super::expression::ExpressionBinder;
 use super::identity::given_name;
 use super::key_clauses::{deferral, is_not_distinct, referential_action};
 use super::scope::Scope;
 use super::sequence::{new_sequence, next_value, sequence_options};
+use super::system_columns::refuse_system_name;
 use super::table_options::{on_commit, refuse_parts, spread};
 use super::types::TypeName;
 use super::{Context, located, object_name};
@@ -106,10 +108,6 @@ impl<'a, 'c> Definition<'a, 'c> {
     pub fn column(&mut self, definition: &ast::ColumnDef) -> Result<()> {
         let name = fold(&definition.name);
         located(self.context, definition.name.span, self.refuse_column(&name))?;
-        let says = |wanted: fn(&ast::ColumnOption) -> bool| definition.options.iter().any(|own| wanted(&own.option));
-        if says(|own| matches!(own, ast::ColumnOption::Null)) && says(|own| matches!(own, ast::ColumnOption::NotNull)) {
-            return Err(self.two_nullabilities(&name));
-        }
         let domain = self.context.domain(&definition.data_type)?;
         let type_name = match &domain {
             Some(domain) => Ok(TypeName::Plain(domain.column_type)),
@@ -120,12 +118,14 @@ impl<'a, 'c> Definition<'a, 'c> {
             TypeName::Plain(column_type) => (column_type, false),
             TypeName::Serial(data_type) => (ColumnType::plain(data_type), true),
         };
-        if column_type.data_type == DataType::Void {
-            return Err(Error::new(
-                SqlState::INVALID_TABLE_DEFINITION,
-                format!("column \"{name}\" has pseudo-type void"),
-            ));
+        // A literal that is cast to it is text here.
+        let is_unknown = definition.data_type.to_string().eq_ignore_ascii_case("unknown");
+        if is_unknown || column_type.data_type == DataType::Void {
+            let pseudo = if is_unknown { "unknown" } else { "void" };
+            let message = format!("column \"{name}\" has pseudo-type {pseudo}");
+            return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
+        refuse_contradictions(&definition.options, (&name, &self.table.name), serial)?;
         let place = self.table.columns.len();
         let mut column = Column {
             name: name.clone(),
@@ -145,7 +145,6 @@ impl<'a, 'c> Definition<'a, 'c> {
         for option in &definition.options {
             self.column_option(&mut column, place, &option.option)?;
         }
-        self.refuse_two_values(&column)?;
         if let Some(domain) = &domain {
             self.follow_domain(&mut column, place, domain);
         }
@@ -156,6 +155,7 @@ impl<'a, 'c> Definition<'a, 'c> {
     /// 54011 or 42701: there is no room for a column of this name.
     pub fn refuse_column(&self, name: &str) -> Result<()> {
         let columns = &self.table.columns;
+        refuse_system_name(name)?;
         if columns.len() >= COLUMNS_MAX {
             let message = format!("tables can have at most {COLUMNS_MAX} columns");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -167,29 +167,13 @@ impl<'a, 'c> Definition<'a, 'c> {
         Ok(())
     }
 
-    fn two_nullabilities(&self, column: &str) -> Error {
-        let table = &self.table.name;
-        let message = format!("conflicting NULL/NOT NULL declarations for column \"{column}\" of table \"{table}\"");
-        Error::new(SqlState::SYNTAX_ERROR, message)
-    }
-
     fn column_option(&mut self, column: &mut Column, place: usize, option: &ast::ColumnOption) -> Result<()> {
         match option {
-            ast::ColumnOption::Null if column.not_null => Err(self.two_nullabilities(&column.name)),
             ast::ColumnOption::NotNull => {
                 column.not_null = true;
                 Ok(())
             }
             ast::ColumnOption::Default(expr) => {
-                if column.default.is_some() {
-                    return Err(Error::new(
-                        SqlState::SYNTAX_ERROR,
-                        format!(
-                            "multiple default values specified for column \"{}\" of table \"{}\"",
-                            column.name, self.table.name
-                        ),
-                    ));
-                }
                 let (default, text) = self.context.column_default(expr, &column.name, column.column_type)?;
                 // DEFAULT NULL says something only where there is a domain's own default.
                 column.default_text = (default.is_some() || column.domain.is_some()).then_some(text);
@@ -225,9 +209,14 @@ impl<'a, 'c> Definition<'a, 'c> {
             }
             ast::ColumnOption::Collation(name) => {
                 let name = super::object_name(name)?.pop().unwrap_or_default().to_ascii_lowercase();
+                let data_type = column.column_type.data_type;
                 match name.as_str() {
                     NULLS_NOT_DISTINCT => Ok(()),
-                    "c" | "posix" | "default" | "ucs_basic" => Ok(()),
+                    "c" | "posix" | "default" | "ucs_basic" if is_collatable(data_type) => Ok(()),
+                    "c" | "posix" | "default" | "ucs_basic" => {
+                        let message = format!("collations are not supported by type {data_type}");
+                        Err(Error::new(SqlState::DATATYPE_MISMATCH, message))
+                    }
                     _ => Err(Error::unsupported(format!("collation \"{name}\""))
                         .with_hint("Text is ordered by its bytes (\"C\").")),
                 }
@@ -611,4 +600,9 @@ impl Context<'_> {
         let is_null = matches!(default, Expr::Literal(Value::Null));
         Ok(((!is_null).then_some(default), expr.to_string()))
     }
+}
+
+/// Whether there are collations of a type.
+fn is_collatable(data_type: DataType) -> bool {
+    data_type.element().unwrap_or(data_type).is_text()
 }

@@ -1,5 +1,6 @@
 //! CREATE TABLE AS and SELECT INTO: a table with the columns of a query, and then its rows.
 
+use super::system_columns::refuse_system_name;
 use super::{Context, object_name};
 use crate::catalog::{Column, OnCommit, RelationName, Spread, Table};
 use crate::client::OutputColumn;
@@ -95,6 +96,7 @@ pub(super) fn table_with(name: &RelationName, names: &[String], output: &[Output
     let mut columns = Vec::with_capacity(output.len());
     for (place, column) in output.iter().enumerate() {
         let own = names.get(place).unwrap_or(&column.name);
+        refuse_system_name(own)?;
         if !taken.insert(own.clone()) {
             let message = format!("column \"{own}\" specified more than once");
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));

@@ -402,8 +402,15 @@ impl<'a> ExpressionBinder<'a> {
     }
 
     pub(super) fn operator(&self, symbol: &str, left: Typed, right: Typed) -> Result<Typed> {
-        let types = (self.context.type_of(&left), self.context.type_of(&right));
-        let resolved = resolve_operator(symbol, Some(types.0), types.1)?;
+        let types = |left: &Typed, right: &Typed| (self.context.type_of(left), self.context.type_of(right));
+        let own = types(&left, &right);
+        let resolved = resolve_operator(symbol, Some(own.0), own.1)?;
+        let (left, right) = match symbol {
+            "||" if resolved.result_type == DataType::Text => (self.as_text(left)?, self.as_text(right)?),
+            _ => return self.call(resolved, vec![left, right], sqlparser::tokenizer::Span::empty()),
+        };
+        let own = types(&left, &right);
+        let resolved = resolve_operator(symbol, Some(own.0), own.1)?;
         self.call(resolved, vec![left, right], sqlparser::tokenizer::Span::empty())
     }
 

@@ -119,7 +119,7 @@ impl Context<'_> {
             let message = "CONCURRENTLY cannot be used when the materialized view is not populated";
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        if !table.indexes.iter().any(|index| index.unique) {
+        if !table.indexes.iter().any(|index| index.unique && index.is_plain()) {
             let message = format!(
                 "cannot refresh materialized view \"{}\" concurrently",
                 written_with_schema(self.catalog, &table.key())

@@ -100,7 +100,7 @@ impl Context<'_> {
             )),
             NamedRelation::System(system) => Err(Error::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
-                format!("permission denied: \"{}\" is a system catalog", system.name),
+                format!("permission denied: \"{}\" is a system catalog", system.short_name()),
             )),
         }
     }
@@ -185,7 +185,8 @@ impl Context<'_> {
                 .schema(schema, self.catalog)?
                 .ok_or_else(|| no_schema(schema))?,
         };
-        match schema.system_name() {
+        let is_unqualified = schema == SchemaId::NOWHERE;
+        match schema.system_name().or(is_unqualified.then_some("pg_catalog")) {
             Some(system) if system_tables::find(Some(system), name).is_some() => Err(Error::new(
                 SqlState::INSUFFICIENT_PRIVILEGE,
                 format!("permission denied: \"{name}\" is a system catalog"),

@@ -7,15 +7,13 @@
 use super::expression::ExpressionBinder;
 use super::labels::column_name;
 use super::scope::{Found, Scope};
-use super::search_path::ResolvedPath;
+use super::stored_text::{meanings, noted};
 use super::{Context, SearchPath};
 use crate::catalog::{Catalog, RelationName, SchemaId, Table, ViewQuery};
-use crate::client::OutputColumn;
 use crate::parser::lexer::{Lexer, Token, TokenKind};
-use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
+use crate::parser::syntax::{Source, fold, parse_statement};
 use crate::system_tables::quoted;
-use rubato_base::text_format::TextContext;
-use rubato_base::{ColumnType, Error, Result};
+use rubato_base::{ColumnType, Error};
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 use std::collections::BTreeMap;
@@ -203,15 +201,6 @@ pub(crate) fn renamed_query(
     matches!(renaming, Renaming::DropColumn { .. }).then(|| query.clone())
 }
 
-/// Whether a view's text can be read, and has columns of these types.
-pub(super) fn has_columns(query: &ViewQuery, catalog: &Catalog, output: &[OutputColumn]) -> bool {
-    let is_same = |(own, wanted): (&ColumnType, &OutputColumn)| {
-        (own.data_type, own.modifier) == (wanted.data_type, wanted.modifier)
-    };
-    meanings(catalog, query)
-        .is_ok_and(|(_, types)| types.len() == output.len() && types.iter().zip(output).all(is_same))
-}
-
 /// The text of a view's query without the database that names in it begin with: it may come to be called otherwise.
 pub(super) fn without_database(query: &ViewQuery, catalog: &Catalog) -> String {
     let Ok((names, _)) = meanings(catalog, query) else {
@@ -268,48 +257,6 @@ pub(crate) fn renamed_check(
     }
     let renamed = edited(&query.text, 0, &edits);
     Some(renamed[BEFORE.len()..].to_owned())
-}
-
-/// What the names of a view's query mean, and the types of its columns.
-fn meanings(catalog: &Catalog, query: &ViewQuery) -> Result<(Names, Vec<ColumnType>)> {
-    noted(catalog, query, |context, query| {
-        let (_, output) = context.query(query, &[])?;
-        let types = output.iter().map(|column| ColumnType {
-            data_type: column.data_type,
-            modifier: column.modifier,
-        });
-        Ok(types.collect())
-    })
-}
-
-fn noted<T>(
-    catalog: &Catalog,
-    query: &ViewQuery,
-    bind: impl FnOnce(&Context<'_>, &ast::Query) -> Result<T>,
-) -> Result<(Names, T)> {
-    let schemas = query.depends.iter().map(|dependency| dependency.relation.schema);
-    let temporary = schemas
-        .chain(query.path.iter().copied())
-        .find(|schema| schema.is_temporary());
-    let path = ResolvedPath {
-        searched: query.path.clone().into(),
-        listed: query.path.clone().into(),
-        temporary: temporary.unwrap_or(SchemaId::NOWHERE),
-        ..ResolvedPath::default()
-    };
-    let mut context = Context::new(Source::new(&query.text), catalog, TextContext::default(), path);
-    context.names_meant = Some(Default::default());
-    context.views.borrow_mut().push(query.clone());
-    context.defines_view.set(true);
-    let bound = with_stack_for(&query.text, || {
-        let parsed = parse_statement(Source::new(&query.text))?;
-        match &parsed.statement {
-            ast::Statement::Query(query) => bind(&context, query),
-            _ => Err(Error::internal("a view without a query")),
-        }
-    })?;
-    let names = context.names_meant.take().unwrap_or_default().into_inner();
-    Ok((names, bound))
 }
 
 /// How a text is written anew.

@@ -92,26 +92,6 @@ impl Definition<'_, '_> {
         Ok(())
     }
 
-    /// 42601 for a column that is generated and has a default, or a sequence.
-    pub fn refuse_two_values(&self, column: &Column) -> Result<()> {
-        let other = match column {
-            Column { generated: None, .. } => return Ok(()),
-            Column {
-                identity_always: Some(_),
-                ..
-            } => "identity",
-            Column {
-                default_text: Some(_), ..
-            } => "default",
-            _ => return Ok(()),
-        };
-        let message = format!(
-            "both {other} and generation expression specified for column \"{}\" of table \"{}\"",
-            column.name, self.table.name
-        );
-        Err(Error::new(SqlState::SYNTAX_ERROR, message))
-    }
-
     /// 42601 where a foreign key would give a generated column another value.
     pub fn refuse_actions_on_generated(
         &self,

@@ -420,6 +420,9 @@ impl Context<'_> {
                 actions.push(AlterAction::RenameTable(Self::plain_name(name)?));
             }
             Op::ValidateConstraint { name } => actions.push(AlterAction::ValidateConstraint(fold(name))),
+            Op::ReplicaIdentity {
+                identity: ast::ReplicaIdentity::Index(index),
+            } => self.check_index_of(table, &fold(index))?,
             // Ownership, logging and storage parameters change nothing here.
             Op::OwnerTo { .. }
             | Op::SetLogged
@@ -462,7 +465,10 @@ impl Context<'_> {
         refuse_own_value(op, &table.columns[column], &table.name)?;
         let definition = &mut table.columns[column];
         Ok(match op {
-            ast::AlterColumnOperation::SetNotNull => AlterAction::SetNotNull { column, not_null: true },
+            ast::AlterColumnOperation::SetNotNull => {
+                definition.not_null = true;
+                AlterAction::SetNotNull { column, not_null: true }
+            }
             ast::AlterColumnOperation::DropNotNull => AlterAction::SetNotNull {
                 column,
                 not_null: false,

@@ -79,7 +79,10 @@ impl Context<'_> {
         sequence.id = before.id;
         sequence.owned_by = match &syntax.owned_by {
             None => before.owned_by.clone(),
-            Some(owner) => self.sequence_owner(owner.as_deref())?,
+            Some(owner) => {
+                self.refuse_if_of_identity(&before)?;
+                self.sequence_owner(owner.as_deref())?
+            }
         };
         let restart = syntax.restart.map(|with| with.unwrap_or(sequence.start));
         for (is_beyond, side, bound) in [
@@ -96,6 +99,18 @@ impl Context<'_> {
             }
         }
         Ok((sequence, restart))
+    }
+
+    /// 0A000 for the sequence of an identity column, which stays its column's.
+    fn refuse_if_of_identity(&self, sequence: &Sequence) -> Result<()> {
+        let owner = sequence.owned_by.as_ref();
+        let table = owner.and_then(|(table, column)| Some((self.catalog.tables.get(table)?, column)));
+        let identity = table.filter(|(table, column)| table.columns[**column].identity_always.is_some());
+        identity.map_or(Ok(()), |(table, _)| {
+            let message = "cannot change ownership of identity sequence";
+            let detail = format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name);
+            Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_detail(detail))
+        })
     }
 
     fn sequence_owner(&self, owner: Option<&[String]>) -> Result<Option<(RelationName, usize)>> {

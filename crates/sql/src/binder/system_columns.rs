@@ -4,9 +4,10 @@
 use super::expression::ExpressionBinder;
 use super::scope::Scope;
 use super::typed::Typed;
+use crate::catalog::Table;
 use crate::parser::syntax::fold;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::Expr;
+use rubato_formula::{ANSWER_BASE, EvalContext, Expr};
 use sqlparser::ast;
 
 impl ExpressionBinder<'_> {
@@ -33,6 +34,8 @@ impl ExpressionBinder<'_> {
         }
         let number = |number: u32| Typed::new(Expr::Literal(Value::Int8(i64::from(number))), DataType::Oid);
         Some(match (name.as_str(), self.scope.updated) {
+            // A table in the making has no number yet.
+            ("tableoid", _) if table.oid == 0 => Ok(Typed::new(Expr::Parameter(NEW_TABLE), DataType::Oid)),
             ("tableoid", _) => Ok(number(table.oid)),
             ("xmax", Some(column)) => self.id_if_updated(column),
             _ => Ok(number(0)),
@@ -51,6 +54,37 @@ impl ExpressionBinder<'_> {
             otherwise: Box::new(Expr::Literal(Value::Int8(0))),
         };
         Ok(Typed::new(expr, DataType::Oid))
+    }
+}
+
+/// The names that PostgreSQL has for such columns.
+const NAMES: [&str; 6] = ["tableoid", "cmax", "xmax", "cmin", "xmin", "ctid"];
+
+/// 42701 for a name that no column of a table may have.
+pub(crate) fn refuse_system_name(name: &str) -> Result<()> {
+    if !NAMES.contains(&name) {
+        return Ok(());
+    }
+    let message = format!("column name \"{name}\" conflicts with a system column name");
+    Err(Error::new(SqlState::DUPLICATE_COLUMN, message))
+}
+
+/// What stands for the number of a table until it has one.
+const NEW_TABLE: usize = ANSWER_BASE;
+
+/// Says the number of a new table where its checks and generated columns read it.
+pub(crate) fn say_number(table: &mut Table) {
+    let answers = [Value::Int8(i64::from(table.oid))];
+    let context = EvalContext {
+        answers: &answers,
+        ..EvalContext::constant()
+    };
+    let generated = table.columns.iter_mut().filter_map(|column| column.generated.as_mut());
+    let conditions = table.checks.iter_mut().map(|check| &mut check.condition);
+    for expr in conditions.chain(generated.map(|own| &mut own.expr)) {
+        if expr.has_parameter() {
+            *expr = expr.substitute_parameters(&context).fold_constants();
+        }
     }
 }
 

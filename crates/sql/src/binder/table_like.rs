@@ -4,7 +4,7 @@ use super::create::Definition;
 use super::sequence::next_value;
 use super::{NamedRelation, located, object_name};
 use crate::catalog::{Check, Column, Index, KeyExpression, Remarked, RowExpression, Sequence, Table, View};
-use crate::deparse::key_label;
+use crate::deparse::{free_label, key_label};
 use crate::parser::LIKE_QUOTE;
 use rubato_base::{Error, Result, SqlState, TableId};
 use sqlparser::ast::{self, Spanned};
@@ -264,7 +264,14 @@ impl Definition<'_, '_> {
             );
             return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
         }
-        let moved = like.moved(&RowExpression::new(check.condition.clone()));
+        // The number of the other table is not this one's.
+        let moved = match check.text.to_ascii_lowercase().contains("tableoid") {
+            true => {
+                let table = Arc::new(self.table.clone());
+                RowExpression::new(self.context.stored_condition(&table, check)?)
+            }
+            false => like.moved(&RowExpression::new(check.condition.clone())),
+        };
         self.table.checks.push(Check {
             condition: moved.expr,
             columns: moved.columns,
@@ -345,7 +352,12 @@ impl Definition<'_, '_> {
             Some(expression) => key_label(expression).to_owned(),
             None => self.table.columns[*number].name.clone(),
         };
-        numbers.map(label).collect()
+        let mut labels = Vec::new();
+        for number in numbers {
+            let free = free_label(&labels, &label(number));
+            labels.push(free);
+        }
+        labels
     }
 
     /// The comment on an index goes along with it.

@@ -317,7 +317,7 @@ impl<'a> Context<'a> {
             NamedRelation::System(system) if statement.from => {
                 return Err(Error::new(
                     SqlState::INSUFFICIENT_PRIVILEGE,
-                    format!("permission denied: \"{}\" is a system catalog", system.name),
+                    format!("permission denied: \"{}\" is a system catalog", system.short_name()),
                 ));
             }
             NamedRelation::View(view) => {

@@ -3,8 +3,9 @@
 //! A view keeps the text of its query, in which `*` was replaced by the columns that it stood for: columns that its tables get later are
 //! none of it. Where a view is read, its query is bound as if it stood there; plans are cached, so that this happens once a text.
 
-use super::renaming::{has_columns, without_database};
+use super::renaming::without_database;
 use super::scope::{Hidden, Scope};
+use super::stored_text::has_columns;
 use super::target::Write;
 use super::writing_with::writing_body;
 use super::{Context, object_name};

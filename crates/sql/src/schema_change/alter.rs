@@ -3,8 +3,9 @@
 use super::apply::{Change, no_table};
 use super::sequences::number_new_sequence;
 use super::still_needed;
+use super::work::Part;
 use super::{Becomes, Conversion, StorageWork};
-use crate::binder::{Renaming, renamed_check};
+use crate::binder::{Renaming, refuse_system_name, renamed_check};
 use crate::catalog::{Catalog, Check, Column, Deferral, Index, RelationName};
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState, TableId};
@@ -220,6 +221,7 @@ impl Change {
     }
 
     fn check_column_name(&mut self, table: &RelationName, name: &str) -> Result<()> {
+        refuse_system_name(name)?;
         match self
             .table_mut(table)?
             .columns
@@ -349,6 +351,7 @@ impl Change {
         }
         if let Some(place) = own.checks.iter().position(|check| check.name == name) {
             own.checks.remove(place);
+            self.forget_work(table, Part::Check, place);
             return Ok(());
         }
         let is_key = !own.primary_key.is_empty() && own.primary_key_name == name;
@@ -360,6 +363,7 @@ impl Change {
         let index = format!("index {}", self.described(&table.sibling(name)));
         self.release(table, &columns, (&what, &index), cascade)?;
         if is_key {
+            self.release_grouped(&what, table, cascade)?;
             return self.drop_primary_key(table);
         }
         self.remove_index(table, name)
@@ -377,6 +381,7 @@ impl Change {
         if let Some(place) = own.indexes.iter().position(|index| index.name == name) {
             let index = own.indexes.remove(place);
             own.drop_unused_expressions();
+            self.forget_work(table, Part::Index, place);
             self.work.push(StorageWork::Drop { storage: index.id });
         }
         Ok(())
@@ -648,29 +653,5 @@ impl Change {
         let renaming = Renaming::Relation { from: old, to: new };
         self.rename_in_checks(&before, (old, new), &renaming)?;
         self.rename_in_views(&before, &renaming)
-    }
-
-    fn rename_work(&mut self, old: &RelationName, new: &RelationName) {
-        for work in &mut self.work {
-            match work {
-                StorageWork::FillIndex { table, .. }
-                | StorageWork::Rewrite { table, .. }
-                | StorageWork::VerifyNotNull { table, .. }
-                | StorageWork::VerifyCheck { table, .. }
-                | StorageWork::VerifyForeignKey { table, .. }
-                | StorageWork::VerifyUnique { table, .. }
-                | StorageWork::SetMissing { table, .. }
-                | StorageWork::Move { table, .. } => {
-                    if table == old {
-                        table.clone_from(new);
-                    }
-                }
-                StorageWork::Create { .. }
-                | StorageWork::Drop { .. }
-                | StorageWork::StartSequence { .. }
-                | StorageWork::AlterSequence { .. }
-                | StorageWork::DropSequence { .. } => {}
-            }
-        }
     }
 }

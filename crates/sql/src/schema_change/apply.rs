@@ -3,7 +3,7 @@
 use super::sequences::number_new_sequence;
 use super::still_needed;
 use super::{Applied, Decide, StorageWork};
-use crate::binder::ResolvedPath;
+use crate::binder::{ResolvedPath, say_number};
 use crate::catalog::{Catalog, Index, KeyExpression, RelationName, Sequence, Table};
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, SqlState, TableId};
@@ -426,6 +426,7 @@ impl Change {
         table.oid = self.next_id();
         table.id = self.new_storage();
         table.version = 1;
+        say_number(&mut table);
         let mut own_names = BTreeSet::from([table.name.clone()]);
         let table_name = &name;
         let mut claim = |change: &Change, name: &str| {

@@ -23,6 +23,9 @@ impl Change {
             definition.default = default.cloned();
         }
         definition.domain = domain.cloned();
+        if let (Some(generated), Some(value)) = (&mut definition.generated, conversion) {
+            *generated = RowExpression::new(value.clone());
+        }
         let own = self.table_mut(table)?;
         // What its domain said of it, it says no more.
         own.checks
@@ -193,13 +196,9 @@ impl Change {
     }
 }
 
-/// 0A000 for a column that is generated, or that another one is generated of.
+/// 0A000 for a column that another one is generated of.
 fn refuse_under_generated(table: &Table, column: usize) -> Result<()> {
     let name = &table.columns[column].name;
-    if table.columns[column].generated.is_some() {
-        return Err(Error::unsupported("changing the type of a generated column")
-            .with_hint("Drop the column, and add it again with another type."));
-    }
     let mut generated = table.generated_columns();
     match generated.find(|(_, value)| value.reads(column)) {
         Some((other, _)) => Err(Error::new(

@@ -1,6 +1,7 @@
 //! Foreign keys: what they refer to, and who knows of them.
 
 use super::apply::{Change, no_table};
+use super::work::Part;
 use crate::catalog::{ForeignKey, Index, RelationName, Table};
 use rubato_base::{Error, Result, SqlState};
 use std::collections::BTreeSet;
@@ -47,6 +48,7 @@ impl Change {
             return Ok(());
         };
         let referred = keys.remove(place).referenced_table;
+        self.forget_work(table, Part::ForeignKey, place);
         self.table_mut(&referred)?
             .referenced_by
             .retain(|(other, key)| other != table || key != name);

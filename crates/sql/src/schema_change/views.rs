@@ -2,7 +2,7 @@
 
 use super::apply::Change;
 use super::still_needed;
-use crate::binder::{Renaming, renamed_query};
+use crate::binder::{Renaming, lacks_groups, renamed_query};
 use crate::catalog::{Catalog, RelationName, SchemaId, View, ViewQuery};
 use rubato_base::{Error, Result, SqlState};
 use std::sync::Arc;
@@ -84,22 +84,46 @@ impl Change {
     ) -> Result<()> {
         let dependents = dependents(&self.catalog, relation, column);
         let dependents: Vec<RelationName> = dependents.into_iter().filter(|name| !dropped.contains(name)).collect();
+        self.release_views(what, &dependents, dropped, cascade)
+    }
+
+    /// The same for views that show columns beside the primary key by which they group.
+    pub(super) fn release_grouped(&mut self, what: &str, table: &RelationName, cascade: bool) -> Result<()> {
+        let mut readers = dependents(&self.catalog, table, None);
+        if readers.is_empty() {
+            return Ok(());
+        }
+        let mut without = self.catalog.clone();
+        if let Some(table) = without.tables.get_mut(table) {
+            Arc::make_mut(table).primary_key.clear();
+        }
+        readers.retain(|view| query_of(&self.catalog, view).is_some_and(|query| lacks_groups(query, &without)));
+        self.release_views(what, &readers, &[], cascade)
+    }
+
+    fn release_views(
+        &mut self,
+        what: &str,
+        dependents: &[RelationName],
+        dropped: &[RelationName],
+        cascade: bool,
+    ) -> Result<()> {
         if dependents.is_empty() {
             return Ok(());
         }
         if !cascade {
             let mut lines = Vec::new();
-            self.add_lines(what, &dependents, &mut lines);
+            self.add_lines(what, dependents, &mut lines);
             let message = format!("cannot drop {what} because other objects depend on it");
             return Err(still_needed(message, &lines));
         }
         for view in dependents {
             // One that was dropped for another's sake.
-            if self.catalog.has_relation(&view) {
-                let what = self.kind_and_name(&view);
+            if self.catalog.has_relation(view) {
+                let what = self.kind_and_name(view);
                 self.cascades_to(what.clone());
-                self.release_relation(&what, &view, None, dropped, true)?;
-                self.remove_view(&view);
+                self.release_relation(&what, view, None, dropped, true)?;
+                self.remove_view(view);
             }
         }
         Ok(())

@@ -54,6 +54,7 @@ scripts!(
     arrays,
     catalog,
     changes,
+    corners_of_definitions,
     delete,
     domain_views,
     stacked_domains,

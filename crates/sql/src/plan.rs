@@ -14,7 +14,7 @@ use crate::catalog::{RelationName, SchemaId, Table};
 use crate::client::OutputColumn;
 use crate::planner::Joins;
 use crate::route::KnownNeeds;
-use crate::window::WindowPlan;
+use crate::window::{Frame, WindowPlan};
 pub use full_join::FullJoinPlan;
 pub use rows_from::{RowsCall, RowsFrom};
 pub use writing::{
@@ -477,7 +477,11 @@ impl QueryPlan {
                 recursive.first.for_each_expression(visit);
                 recursive.again.for_each_expression(visit);
             }
-            QueryPlan::Window(window) => window.input.for_each_expression(visit),
+            QueryPlan::Window(window) => {
+                window.input.for_each_expression(visit);
+                let frames = window.calls.iter().map(|call| &call.frame);
+                frames.flat_map(Frame::distances).for_each(visit);
+            }
             QueryPlan::FullJoin(join) => {
                 join.left.for_each_expression(visit);
                 join.right.for_each_expression(visit);
@@ -650,14 +654,8 @@ impl AggregatePlan {
     /// Every expression over the joined tuple: keys and what the calls read.
     pub(crate) fn for_each_input<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
         self.keys.iter().for_each(&mut *visit);
-        for call in &self.calls {
-            let ordered = call.order_by.iter().map(|(expr, ..)| expr);
-            call.arguments
-                .iter()
-                .chain(&call.filter)
-                .chain(ordered)
-                .for_each(&mut *visit);
-        }
+        let calls = self.calls.iter();
+        calls.flat_map(AggregateCall::expressions).for_each(&mut *visit);
     }
 }
 
@@ -674,6 +672,14 @@ pub struct AggregateCall {
     pub filter: Option<Expr>,
     /// ORDER BY within the call.
     pub order_by: Vec<(Expr, bool, bool)>,
+}
+
+impl AggregateCall {
+    /// Every expression over the joined tuple.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let ordered = self.order_by.iter().map(|(expr, ..)| expr);
+        self.arguments.iter().chain(&self.filter).chain(ordered)
+    }
 }
 
 /// One sort key over the projected tuple.

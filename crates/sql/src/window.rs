@@ -74,6 +74,16 @@ pub struct Frame {
     pub end: FrameBound,
 }
 
+impl Frame {
+    /// How far its ends are from the row, where that is said.
+    pub(crate) fn distances(&self) -> impl Iterator<Item = &Expr> {
+        [&self.start, &self.end].into_iter().filter_map(|bound| match bound {
+            FrameBound::Preceding(distance) | FrameBound::Following(distance) => Some(distance),
+            _ => None,
+        })
+    }
+}
+
 /// What the bounds of a frame count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameUnit {

@@ -147,6 +147,9 @@ impl Context<'_> {
                     }
                 }
                 state.scope.set_schema(schema);
+                if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+                    state.scope.keep_names();
+                }
                 self.rename(alias.as_ref(), state)
             }
             ast::TableFactor::Table {

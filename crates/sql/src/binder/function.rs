@@ -2,17 +2,17 @@
 
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::json::Comparing;
+use super::outer::CallText;
 use super::typed::{Typed, shared_modifier};
 use super::types::{TypeName, type_by_name};
 use super::window::is_window_function;
 use super::{located, object_name};
+use crate::catalog::no_schema;
 use crate::databases::is_same_name;
 use crate::parser::subscripts::ASSIGNED_PART;
 use crate::plan::AggregateCall;
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{
-    CastContext, Expr, OUTER_BASE, function_exists, is_aggregate, is_set_function, resolve_aggregate,
-};
+use rubato_formula::{CastContext, Expr, function_exists, is_aggregate, is_set_function, resolve_aggregate};
 use sqlparser::ast::{self, Spanned};
 
 /// How the functions begin that `information_schema` has.
@@ -80,6 +80,9 @@ impl ExpressionBinder<'_> {
                 qualified.as_str()
             }
             [schema, name] if self.is_of_extension(schema) => name.as_str(),
+            [schema, _] if self.context.path.schema(schema, self.context.catalog)?.is_none() => {
+                return Err(no_schema(schema));
+            }
             _ => return Err(no_function(&path.join("."))),
         };
         if function.null_treatment.is_some() {
@@ -113,7 +116,12 @@ impl ExpressionBinder<'_> {
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
         }
         if is_aggregate(name) {
-            return self.aggregate(name, function, list, arguments);
+            return self.aggregate(CallText {
+                name,
+                function,
+                list,
+                arguments: &arguments,
+            });
         }
         if function.filter.is_some() || list.is_some_and(|list| list.duplicate_treatment.is_some()) {
             return Err(Error::new(
@@ -258,29 +266,29 @@ impl ExpressionBinder<'_> {
         )
     }
 
-    fn aggregate(
-        &self,
-        name: &str,
-        function: &ast::Function,
-        list: Option<&ast::FunctionArgumentList>,
-        arguments: Vec<&ast::Expr>,
-    ) -> Result<Typed> {
+    /// A call of an aggregate: of this query, or of one around it. 42803 where that may have none.
+    pub(super) fn aggregate(&self, text: CallText<'_>) -> Result<Typed> {
+        let windows_before = self.windows.map(|windows| windows.calls.borrow().len());
+        let trial = self.context.begin_trial();
+        let is_nested = self.inside_aggregate.replace(true);
+        let call = self.aggregate_call(text);
+        self.inside_aggregate.set(is_nested);
+        let call = call?;
+        if let Some(value) = self.of_query_around(&call, &trial, text)? {
+            return Ok(value);
+        }
         let Some(calls) = self.aggregates else {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,
                 format!("aggregate functions are not allowed in {}", self.clause),
             ));
         };
-        let windows_before = self.windows.map(|windows| windows.calls.borrow().len());
-        if self.inside_aggregate.replace(true) {
+        if is_nested {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,
                 "aggregate function calls cannot be nested",
             ));
         }
-        let call = self.aggregate_call(name, function, list, arguments);
-        self.inside_aggregate.set(false);
-        let call = call?;
         if self.windows.map(|windows| windows.calls.borrow().len()) != windows_before {
             return Err(Error::new(
                 SqlState::GROUPING_ERROR,
@@ -299,13 +307,13 @@ impl ExpressionBinder<'_> {
         Ok(Typed::new(Expr::Column(AGGREGATE_BASE + index), result_type))
     }
 
-    pub(super) fn aggregate_call(
-        &self,
-        name: &str,
-        function: &ast::Function,
-        list: Option<&ast::FunctionArgumentList>,
-        arguments: Vec<&ast::Expr>,
-    ) -> Result<AggregateCall> {
+    pub(super) fn aggregate_call(&self, text: CallText<'_>) -> Result<AggregateCall> {
+        let CallText {
+            name,
+            function,
+            list,
+            arguments,
+        } = text;
         let mut distinct = false;
         let mut order_by = Vec::new();
         if let Some(list) = list {
@@ -334,7 +342,7 @@ impl ExpressionBinder<'_> {
         if star && (name != "count" || distinct) {
             return Err(no_function(&format!("{name}()")));
         }
-        let given = self.bind_arguments(name, &arguments)?;
+        let given = self.bind_arguments(name, arguments)?;
         if distinct && order_by.is_empty() && collects(name) {
             // PostgreSQL finds equal ones by sorting, which shows in what is collected.
             for argument in &given {
@@ -348,10 +356,6 @@ impl ExpressionBinder<'_> {
             .iter()
             .map(|argument| self.context.type_of(argument))
             .collect();
-        let of_outer = || Error::unsupported("an aggregate of a query around this one");
-        if arguments.iter().any(|argument| is_of_outer(&argument.expr)) {
-            return Err(of_outer());
-        }
         let aggregate = resolve_aggregate(name, &types, distinct)?.ok_or_else(|| no_function(name))?;
         let convert = |(argument, to): (Typed, &DataType)| self.context.coerce(argument, *to, CastContext::Implicit);
         let arguments = arguments
@@ -364,10 +368,6 @@ impl ExpressionBinder<'_> {
             .as_ref()
             .map(|filter| self.filter_condition(filter))
             .transpose()?;
-        let reads_own = arguments.iter().any(|argument| !argument.is_constant());
-        if !reads_own && filter.as_ref().is_some_and(is_of_outer) {
-            return Err(of_outer());
-        }
         Ok(AggregateCall {
             distinct: aggregate.distinct,
             aggregate,
@@ -520,13 +520,6 @@ fn compared_as(types: &[DataType]) -> Option<DataType> {
         T::Char if *second != T::Char && *second != T::Unknown => Some(T::Text),
         _ => None,
     }
-}
-
-/// Whether an expression reads values of the queries around, and none of its own: PostgreSQL would aggregate there.
-fn is_of_outer(expr: &Expr) -> bool {
-    let mut reads_outer = false;
-    expr.walk(&mut |node| reads_outer |= matches!(node, Expr::Parameter(index) if *index >= OUTER_BASE));
-    reads_outer && expr.is_constant()
 }
 
 fn is_wildcard(argument: &ast::FunctionArg) -> bool {

@@ -22,8 +22,28 @@ const SETS_MAX: usize = 4096;
 pub(super) struct GroupKeys {
     /// Every key, once.
     pub(super) keys: Vec<Expr>,
+    /// The place in the select list that each is, if it is one: of two equal ones there each may be a key.
+    pub(super) items: Vec<Option<usize>>,
     /// The sets by places of keys, if sets are given.
     pub(super) sets: Option<Vec<Vec<usize>>>,
+}
+
+impl GroupKeys {
+    /// The place of a key, which it is given if it has none yet. An expression is the first of the select list that is equal, if any is.
+    pub(super) fn place(&mut self, key: Expr, item: Option<usize>) -> usize {
+        let mut known = self.keys.iter().zip(&self.items);
+        let known = known.position(|(own, own_item)| *own == key && *own_item == item);
+        known.unwrap_or_else(|| {
+            self.keys.push(key);
+            self.items.push(item);
+            self.keys.len() - 1
+        })
+    }
+
+    /// The key that a column of the select list is, by its own place.
+    fn of_item(&self, item: usize) -> Option<usize> {
+        self.items.iter().position(|own| *own == Some(item))
+    }
 }
 
 /// What the groupings have in common.
@@ -213,7 +233,7 @@ impl Context<'_> {
         mut parts: SelectParts,
     ) -> Result<BoundSelect> {
         let sets = keys.sets.as_deref().unwrap_or_default();
-        let one = |set: &Vec<usize>| self.one_set(own, &keys.keys, set, &parts.projection);
+        let one = |set: &Vec<usize>| self.one_set(own, keys, set, &parts.projection);
         let selects = sets.iter().map(|set| Ok(BoundQuery::Select(Box::new(one(set)?))));
         let united = one_after_the_other(selects.collect::<Result<_>>()?);
         let width = parts.projection.len();
@@ -228,18 +248,38 @@ impl Context<'_> {
         Ok(BoundSelect { query, parts })
     }
 
-    fn one_set(&self, own: &SetParts<'_>, keys: &[Expr], set: &[usize], projection: &[Expr]) -> Result<BoundSelect> {
+    fn one_set(
+        &self,
+        own: &SetParts<'_>,
+        group_keys: &GroupKeys,
+        set: &[usize],
+        projection: &[Expr],
+    ) -> Result<BoundSelect> {
+        let keys = &group_keys.keys;
         let grouped: Vec<Expr> = set.iter().map(|place| keys[*place].clone()).collect();
-        let others: Vec<&Expr> = keys.iter().filter(|key| !grouped.contains(key)).collect();
+        // An expression is the first of equal keys.
+        let first = (0..keys.len()).filter(|place| !keys[..*place].contains(&keys[*place]));
+        let (own_keys, others): (Vec<usize>, Vec<usize>) = first.partition(|place| set.contains(place));
+        let keys_at = |places: &[usize]| -> Vec<&Expr> { places.iter().map(|place| &keys[*place]).collect() };
+        let (own_keys, others) = (keys_at(&own_keys), keys_at(&others));
         let grouping = Grouping::new(self, own.scope, grouped);
         let rewritten = |expr: &Expr| -> Result<Expr> {
             let mut expr = expr.clone();
-            without_keys(&mut expr, (&others, grouping.keys()));
+            without_keys(&mut expr, (&others, &own_keys));
             self.set_groupings(&mut expr, &own.groupings, keys, set)?;
             grouping.rewrite(&mut expr)?;
             Ok(expr)
         };
-        let projection = projection.iter().map(&rewritten).collect::<Result<Vec<_>>>()?;
+        let column = |(place, expr): (usize, &Expr)| match group_keys.of_item(place) {
+            Some(key) if !set.contains(&key) => Ok(Expr::Literal(Value::Null)),
+            Some(_) => {
+                let mut expr = expr.clone();
+                grouping.rewrite(&mut expr)?;
+                Ok(expr)
+            }
+            None => rewritten(expr),
+        };
+        let projection = projection.iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let having = own.having.as_ref().map(&rewritten).transpose()?;
         let aggregate: AggregatePlan = grouping.into_plan(own.calls.clone(), having);
         Ok(BoundSelect {
@@ -284,11 +324,11 @@ fn one_after_the_other(mut queries: Vec<BoundQuery>) -> Option<BoundQuery> {
 }
 
 /// Keys that are not in the set are NULL, but not within those that are.
-fn without_keys(expr: &mut Expr, (others, grouped): (&[&Expr], &[Expr])) {
-    if grouped.contains(expr) {
+fn without_keys(expr: &mut Expr, (others, grouped): (&[&Expr], &[&Expr])) {
+    if grouped.contains(&&*expr) {
         return;
     }
-    if others.iter().any(|other| *other == expr) {
+    if others.contains(&&*expr) {
         *expr = Expr::Literal(Value::Null);
         return;
     }

@@ -66,15 +66,17 @@ impl Context<'_> {
             return Ok(target.columns());
         }
         let mut columns = Vec::with_capacity(names.len());
+        let mut named = Vec::with_capacity(names.len());
         for name in names {
             let path = object_name(name)?;
             let own = path.last().map_or("", String::as_str);
             let column = located(self, name.span(), target.column(own, Write::Insert))?;
-            if columns.contains(&column) {
+            if named.contains(&path) {
                 let message = format!("column \"{own}\" specified more than once");
                 return located(self, name.span(), Err(Error::new(SqlState::DUPLICATE_COLUMN, message)));
             }
             columns.push(column);
+            named.push(path);
         }
         Ok(columns)
     }
@@ -134,9 +136,7 @@ impl Context<'_> {
                 span: Span::empty(),
             };
             let expr = self.assign(typed, &definition.name, definition.column_type)?;
-            if !target.leaves_out(definition) {
-                given.push((*column, expr));
-            }
+            target.give(&mut given, (*column, definition), expr)?;
         }
         Ok(InsertSource::Select(Box::new(self.plan(select)), target.row(given)))
     }
@@ -181,9 +181,7 @@ impl Context<'_> {
                 self.assign(typed, &definition.name, definition.column_type),
             )?;
             self.asked_before(&mut expr, "VALUES")?;
-            if !target.leaves_out(definition) {
-                given.push((*column, expr.fold_constants()));
-            }
+            target.give(&mut given, (*column, definition), expr.fold_constants())?;
         }
         Ok(target.row(given))
     }
@@ -244,6 +242,19 @@ pub(super) struct InsertTarget<'a> {
 impl InsertTarget<'_> {
     fn column(&self, column: usize) -> Option<&Column> {
         self.written.table.columns.get(column)
+    }
+
+    /// Notes what a column is given, unless it takes no value. 42601 if it has one, as another column of a view.
+    fn give(&self, given: &mut Vec<(usize, Expr)>, (column, definition): (usize, &Column), value: Expr) -> Result<()> {
+        if self.leaves_out(definition) {
+            return Ok(());
+        }
+        if given.iter().any(|(other, _)| *other == column) {
+            let message = format!("multiple assignments to same column \"{}\"", definition.name);
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        given.push((column, value));
+        Ok(())
     }
 
     /// Whether the column takes the next number of its sequence, whatever it is given.

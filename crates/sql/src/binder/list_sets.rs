@@ -10,9 +10,10 @@ use super::select::Item;
 use super::sets::BoundSet;
 use super::typed::Typed;
 use crate::plan::{Relation, RowsFrom};
-use crate::planner::{Query, QueryRelation};
+use crate::planner::{BoundQuery, BoundSelect, Query, QueryRelation};
 use rubato_base::{Error, Result, SqlState};
 use rubato_formula::Expr;
+use std::collections::BTreeMap;
 
 /// Column numbers from here on stand for the values of functions of rows in a select list.
 const SET_BASE: usize = 1 << 25;
@@ -144,6 +145,90 @@ pub(super) fn place_above_groups<'e>(
             false => column,
         });
     }
+}
+
+/// A SELECT whose rows are chosen, by `choose`, before functions of its list make more of each: PostgreSQL calls these behind the sort, where
+/// it sorts by none of them. `choose` is given the SELECT of what is read behind it, and the new places of the columns `on`; any other
+/// SELECT is given to it as it is.
+pub(super) fn chosen_below_sets(
+    mut select: BoundSelect,
+    on: Vec<usize>,
+    choose: impl FnOnce(BoundSelect, Vec<usize>) -> BoundSelect,
+) -> BoundSelect {
+    let sorts = select.parts.order_by.iter().map(|key| key.column);
+    let keys: Vec<usize> = on.iter().copied().chain(sorts).collect();
+    let Some(mut sets) = sets_behind_sort(&mut select, &keys) else {
+        return choose(select, on);
+    };
+    let mut behind = select.parts.clone();
+    (behind.aggregate, behind.distinct) = (None, false);
+    let (below, places) = read_behind(&mut behind.projection, &mut sets, &keys);
+    let parts = &mut select.parts;
+    for (key, place) in parts.order_by.iter_mut().zip(&places[on.len()..]) {
+        key.column = *place;
+    }
+    (parts.limit, parts.offset) = (None, None);
+    (parts.visible, parts.projection) = (below.len(), below);
+    let width = parts.visible;
+    let chosen = choose(select, places[..on.len()].to_vec());
+    let chosen = QueryRelation::over(BoundQuery::Select(Box::new(chosen)), "*chosen*", width);
+    BoundSelect {
+        query: Query {
+            relations: vec![chosen, sets],
+            terms: Vec::new(),
+        },
+        parts: behind,
+    }
+}
+
+/// Takes the functions of rows out of a SELECT with an order, unless a column of `keys` is made of what they give.
+fn sets_behind_sort(select: &mut BoundSelect, keys: &[usize]) -> Option<QueryRelation> {
+    let BoundSelect { query, parts } = select;
+    if parts.order_by.is_empty() || parts.aggregate.is_some() {
+        return None;
+    }
+    query.relations.pop_if(|last| {
+        let is_of_sets = |key: &usize| reads(&parts.projection[*key], |column| column >= last.first);
+        last.is_of_select_list() && !keys.iter().any(is_of_sets)
+    })
+}
+
+/// What a query below has to give: the columns `keys` of a projection, whose places in it are given too, and what else that and functions
+/// behind it read. Both are about its columns afterwards.
+fn read_behind(projection: &mut [Expr], sets: &mut QueryRelation, keys: &[usize]) -> (Vec<Expr>, Vec<usize>) {
+    let mut below: Vec<Expr> = Vec::new();
+    let mut place = |expr: Expr| {
+        let known = below.iter().position(|known| *known == expr);
+        known.unwrap_or_else(|| {
+            below.push(expr);
+            below.len() - 1
+        })
+    };
+    let places: Vec<usize> = keys.iter().map(|key| place(projection[*key].clone())).collect();
+    let mut columns = BTreeMap::new();
+    for expr in projection.iter().chain(sets.relation.outer_expressions()) {
+        expr.for_each_column(&mut |column| {
+            if column < sets.first {
+                columns.insert(column, place(Expr::Column(column)));
+            }
+        });
+    }
+    let (first, width) = (sets.first, below.len());
+    let new_number = |column: usize| match columns.get(&column) {
+        Some(place) => *place,
+        None => width + column - first,
+    };
+    for (place, expr) in projection.iter_mut().enumerate() {
+        *expr = match keys.iter().position(|key| *key == place) {
+            Some(key) => Expr::Column(places[key]),
+            None => expr.remap_columns(&new_number),
+        };
+    }
+    for expr in sets.relation.outer_expressions_mut() {
+        *expr = expr.remap_columns(&new_number);
+    }
+    sets.first = width;
+    (below, places)
 }
 
 impl ExpressionBinder<'_> {

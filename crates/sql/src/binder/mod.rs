@@ -35,6 +35,7 @@ mod naming;
 mod nested;
 mod normal_form;
 mod number;
+mod outer;
 mod parameters;
 mod range_frame;
 mod records;
@@ -276,7 +277,7 @@ pub(crate) struct Context<'a> {
     /// The queries within expressions.
     subqueries: RefCell<Vec<subquery::BoundSubquery>>,
     /// The queries around the one that is bound, innermost last.
-    outer_levels: RefCell<Vec<subquery::OuterLevel>>,
+    outer_levels: RefCell<Vec<outer::OuterLevel>>,
     /// The types of what queries refer to of those around them.
     outer_types: RefCell<Vec<DataType>>,
     /// The queries of views that are being bound, one in the other.

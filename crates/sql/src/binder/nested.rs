@@ -169,7 +169,7 @@ impl Context<'_> {
             self.outer_uses.set(self.outer_uses.get() + 1);
             let mut outer = self.outer_levels.borrow_mut();
             let between = outer.get_mut(levels..).unwrap_or_default();
-            between.iter_mut().for_each(super::subquery::OuterLevel::reach_out);
+            between.iter_mut().for_each(super::outer::OuterLevel::reach_out);
         }
         let (relation, columns) = match &named.query {
             Named::Bound(query, columns) => (Relation::Query(Arc::clone(query)), columns),

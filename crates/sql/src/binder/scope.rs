@@ -45,6 +45,8 @@ pub(crate) struct ScopeRelation {
     pub stands_for: Option<Vec<usize>>,
     /// What stands for columns that are none, by their numbers from [`COMPUTED_BASE`] on: those of a view that is written.
     pub computed: Vec<(usize, Expr)>,
+    /// The names that the columns of a table or view have in its rows, where an alias gives them others.
+    pub own_names: Option<Vec<String>>,
 }
 
 /// Numbers from this one on stand for expressions over columns.
@@ -162,6 +164,14 @@ impl Scope {
         }
     }
 
+    /// Says that an alias may call the columns otherwise of the relation that was added last, but not those of its rows.
+    pub fn keep_names(&mut self) {
+        if let Some(last) = self.relations.last_mut() {
+            let names = last.columns.iter().map(|column| column.name.clone());
+            last.own_names = Some(names.collect());
+        }
+    }
+
     /// Adds a relation.
     pub fn push(&mut self, alias: &str, columns: Vec<ScopeColumn>, table: Option<Arc<Table>>) {
         let first = self.width();
@@ -180,6 +190,7 @@ impl Scope {
             is_optional: false,
             stands_for: None,
             computed: Vec::new(),
+            own_names: None,
         });
     }
 
@@ -207,6 +218,7 @@ impl Scope {
             is_optional: false,
             stands_for: None,
             computed: Vec::new(),
+            own_names: None,
         };
         let mut stands_for = Vec::with_capacity(columns.len());
         for (place, (column, value)) in columns.into_iter().enumerate() {
@@ -257,6 +269,7 @@ impl Scope {
             is_optional: false,
             stands_for: Some(globals),
             computed: Vec::new(),
+            own_names: None,
         };
         self.relations.push(relation);
     }

@@ -258,26 +258,28 @@ impl Context<'_> {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"WITH\""));
         }
         let binder = ExpressionBinder::new(self, scope, "GROUP BY").with_aggregates(calls);
-        let mut keys: Vec<Expr> = Vec::with_capacity(exprs.len());
+        let mut keys = GroupKeys::default();
         let mut place = |expr: &ast::Expr| -> Result<usize> {
-            let key = match position_of(expr) {
+            let item = match position_of(expr) {
                 Some(position) => {
                     let item = usize::try_from(position)
                         .ok()
-                        .and_then(|position| items.get(position.wrapping_sub(1)));
-                    located(self, expr.span(), item.ok_or_else(|| no_position("GROUP BY", position)))?
-                        .typed
-                        .expr
-                        .clone()
+                        .and_then(|position| position.checked_sub(1));
+                    let item = item.filter(|item| *item < items.len());
+                    let item = item.ok_or_else(|| no_position("GROUP BY", position));
+                    Some(located(self, expr.span(), item)?)
                 }
-                None => self.group_key(&binder, expr, items)?,
+                None => named_item(&binder, expr, items),
             };
-            let key = self.checked_key(expr, key)?;
-            let known = keys.iter().position(|known| *known == key);
-            Ok(known.unwrap_or_else(|| {
-                keys.push(key);
-                keys.len() - 1
-            }))
+            let (key, item) = match item {
+                Some(item) => (items[item].typed.expr.clone(), Some(item)),
+                None => {
+                    let key = self.group_key(&binder, expr)?;
+                    let item = items.iter().position(|item| item.typed.expr == key);
+                    (key, item)
+                }
+            };
+            Ok(keys.place(self.checked_key(expr, key)?, item))
         };
         let sets = match has_sets(exprs) {
             true => Some(sets_of(exprs, &mut place)?),
@@ -286,17 +288,11 @@ impl Context<'_> {
                 None
             }
         };
-        Ok(GroupKeys { keys, sets })
+        keys.sets = sets;
+        Ok(keys)
     }
 
-    /// A column of FROM first, a name of the select list second.
-    fn group_key(&self, binder: &ExpressionBinder<'_>, expr: &ast::Expr, items: &[Item]) -> Result<Expr> {
-        if let ast::Expr::Identifier(ident) = expr
-            && binder.scope.find(None, &fold(ident)).is_err()
-            && let Some(item) = items.iter().find(|item| item.name == fold(ident))
-        {
-            return Ok(item.typed.expr.clone());
-        }
+    fn group_key(&self, binder: &ExpressionBinder<'_>, expr: &ast::Expr) -> Result<Expr> {
         let typed = self.settle(binder.bind(expr)?)?;
         located(self, expr.span(), self.check_comparable(&typed, Comparing::Equality))?;
         Ok(typed.expr)
@@ -638,6 +634,16 @@ fn item_of_column(scope: &Scope, (relation, index): (usize, usize)) -> Item {
         name: column.name.clone(),
         origin: origin_of(scope, source.global(index)),
     }
+}
+
+/// The place in the select list that a name in GROUP BY stands for, where no column of FROM has it.
+fn named_item(binder: &ExpressionBinder<'_>, expr: &ast::Expr, items: &[Item]) -> Option<usize> {
+    let ast::Expr::Identifier(ident) = expr else {
+        return None;
+    };
+    let name = fold(ident);
+    let is_column = binder.scope.find(None, &name).is_ok();
+    items.iter().position(|item| !is_column && item.name == name)
 }
 
 /// The number in `ORDER BY 2` and `GROUP BY 2`.

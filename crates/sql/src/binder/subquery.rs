@@ -4,7 +4,7 @@
 //! rows by it. Others are asked for each tuple: what they refer to are their arguments, which are parameters within them.
 
 use super::expression::{ExpressionBinder, boolean, not_if};
-use super::scope::{COMPUTED_BASE, Found, Scope};
+use super::outer::References;
 use super::typed::Typed;
 use super::{Context, located};
 use crate::client::OutputColumn;
@@ -38,128 +38,7 @@ impl BoundSubquery {
     }
 }
 
-/// A query around the one that is bound.
-#[derive(Debug)]
-pub(crate) struct OuterLevel {
-    scope: Scope,
-    /// What is referred to: the column, and its number among the outer values.
-    captured: Vec<(usize, usize)>,
-    /// Whether something further out is referred to.
-    reaches_out: bool,
-}
-
-impl OuterLevel {
-    /// Something further out is referred to.
-    pub(super) fn reach_out(&mut self) {
-        self.reaches_out = true;
-    }
-}
-
-/// How much was known of queries within before something was bound on trial.
-pub(super) struct Trial {
-    subqueries: usize,
-    captured: Vec<usize>,
-}
-
-/// What a bound query refers to.
-pub(super) struct References {
-    /// Columns of the query around it, and their numbers among the outer values.
-    captured: Vec<(usize, usize)>,
-    reaches_out: bool,
-}
-
-impl References {
-    /// Whether there are none.
-    fn is_empty(&self) -> bool {
-        self.captured.is_empty() && !self.reaches_out
-    }
-
-    /// The numbers among the outer values, and the columns of the query around.
-    pub(super) fn arguments(&self) -> (Vec<usize>, Vec<Expr>) {
-        let places = self.captured.iter().map(|(_, place)| *place).collect();
-        (
-            places,
-            self.captured.iter().map(|(global, _)| Expr::Column(*global)).collect(),
-        )
-    }
-}
-
 impl Context<'_> {
-    /// Binds something within a query whose columns are `scope`, so that it may refer to them.
-    pub(super) fn within_scope<T>(&self, scope: &Scope, work: impl FnOnce() -> Result<T>) -> Result<(T, References)> {
-        let noted = std::mem::take(&mut *self.noted.borrow_mut());
-        let unsettled = std::mem::take(&mut *self.unsettled.borrow_mut());
-        let sets = std::mem::take(&mut *self.sets.borrow_mut());
-        self.outer_levels.borrow_mut().push(OuterLevel {
-            scope: scope.clone(),
-            captured: Vec::new(),
-            reaches_out: false,
-        });
-        let outcome = work();
-        let level = self.outer_levels.borrow_mut().pop();
-        self.noted.replace(noted);
-        self.unsettled.replace(unsettled);
-        self.sets.replace(sets);
-        let level = level.ok_or_else(|| Error::internal("a query lost the one around it"))?;
-        let references = References {
-            captured: level.captured,
-            reaches_out: level.reaches_out,
-        };
-        Ok((outcome?, references))
-    }
-
-    /// A column of the queries around the one that is bound, innermost first; `None` if no one has it.
-    pub(super) fn outer_column(
-        &self,
-        names: &[ast::Ident],
-        find: &dyn Fn(&Scope) -> Option<Result<Found>>,
-    ) -> Option<Result<Typed>> {
-        let mut levels = self.outer_levels.borrow_mut();
-        let (place, found) = levels
-            .iter()
-            .enumerate()
-            .rev()
-            .find_map(|(place, level)| find(&level.scope).map(|found| (place, found)))?;
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => return Some(Err(error)),
-        };
-        if found.global >= COMPUTED_BASE {
-            let what = "a column of a view that is written, which is no column of its table, within a subquery";
-            return Some(Err(Error::unsupported(what)));
-        }
-        self.note_named(names, levels.len() - place, &levels[place].scope, found);
-        levels[place + 1..].iter_mut().for_each(OuterLevel::reach_out);
-        self.outer_uses.set(self.outer_uses.get() + 1);
-        let number = self.capture(&mut levels[place], found.global, found.column_type.data_type);
-        Some(Ok(Typed {
-            modifier: found.column_type.modifier,
-            ..Typed::new(Expr::Parameter(OUTER_BASE + number), found.column_type.data_type)
-        }))
-    }
-
-    /// What the innermost of the queries around gives.
-    pub(super) fn outer_scope<T>(&self, find: &dyn Fn(&Scope) -> Option<T>) -> Option<T> {
-        let levels = self.outer_levels.borrow();
-        levels.iter().rev().find_map(|level| find(&level.scope))
-    }
-
-    fn capture(&self, level: &mut OuterLevel, global: usize, data_type: DataType) -> usize {
-        if let Some((_, number)) = level.captured.iter().find(|(other, _)| *other == global) {
-            return *number;
-        }
-        let number = self.new_outer(data_type);
-        level.captured.push((global, number));
-        number
-    }
-
-    /// One more outer value.
-    pub(super) fn new_outer(&self, data_type: DataType) -> usize {
-        let mut types = self.outer_types.borrow_mut();
-        types.push(data_type);
-        types.len() - 1
-    }
-
     /// The value of a parameter that was a literal of the text.
     pub(super) fn known_literal(&self, index: usize) -> Option<Value> {
         (index < ANSWER_BASE).then(|| self.parameters.borrow_mut().known_value(index))?
@@ -176,24 +55,6 @@ impl Context<'_> {
             found.map_or(DataType::Unknown, |subquery| subquery.data_type)
         } else {
             self.parameters.borrow().get(index)
-        }
-    }
-
-    /// Something is about to be bound on trial.
-    pub(super) fn begin_trial(&self) -> Trial {
-        let levels = self.outer_levels.borrow();
-        Trial {
-            subqueries: self.subqueries.borrow().len(),
-            captured: levels.iter().map(|level| level.captured.len()).collect(),
-        }
-    }
-
-    /// Forgets the queries within that were bound since, and what they referred to.
-    pub(super) fn end_trial(&self, trial: &Trial) {
-        self.subqueries.borrow_mut().truncate(trial.subqueries);
-        let mut levels = self.outer_levels.borrow_mut();
-        for (level, captured) in levels.iter_mut().zip(&trial.captured) {
-            level.captured.truncate(*captured);
         }
     }
 
@@ -353,10 +214,7 @@ impl ExpressionBinder<'_> {
             let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
             return located(self.context, query.span(), Err(error));
         }
-        let bound = self
-            .context
-            .within_scope(self.scope, || self.context.query(query, &[]))?;
-        let ((select, columns), references) = bound;
+        let ((select, columns), references) = self.within_own(|| self.context.query(query, &[]))?;
         let asked = Asked {
             references,
             is_conditional: self.conditional.get() > 0,

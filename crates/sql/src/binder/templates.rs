@@ -58,7 +58,7 @@ impl ExpressionBinder<'_> {
             return Err(Error::unsupported(format!("{name} in this form")));
         };
         let value = &order.expr;
-        let typed = self.context.settle(self.bind(value)?)?;
+        let typed = self.context.settle(self.on_trial(|| self.bind(value))?)?;
         let collected = match (name, typed.data_type) {
             ("percentile_cont", data_type) if data_type != DataType::Interval => format!("({value})::float8"),
             _ => format!("({value})"),
@@ -95,7 +95,7 @@ impl ExpressionBinder<'_> {
         let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument)) = argument else {
             return Ok(false);
         };
-        let typed = self.bind(argument)?;
+        let typed = self.on_trial(|| self.bind(argument))?;
         Ok(self.context.type_of(&typed).element().is_some())
     }
 

@@ -167,6 +167,17 @@ fn custom(name: &ast::ObjectName, modifiers: &[String]) -> Result<TypeName> {
         return Err(no_type(&name.to_string()));
     };
     let folded = fold(last);
+    let parts: Vec<String> = name
+        .0
+        .iter()
+        .filter_map(ast::ObjectNamePart::as_ident)
+        .map(fold)
+        .collect();
+    if let [.., schema, _] = parts.as_slice()
+        && schema != "pg_catalog"
+    {
+        return Err(no_type(&parts.join(".")));
+    }
     // `"char"` in quotes is PostgreSQL's one-byte type, which only its own catalogs have.
     let data_type = if folded == "char" {
         Some(TypeName::Plain(ColumnType::plain(DataType::Text)))

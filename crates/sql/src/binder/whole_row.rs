@@ -3,7 +3,7 @@
 
 use super::Context;
 use super::expression::{ExpressionBinder, and, boolean, not_if};
-use super::scope::{Hidden, Scope};
+use super::scope::{Hidden, Scope, ScopeColumn};
 use super::typed::Typed;
 use crate::parser::syntax::fold;
 use rubato_base::{DataType, Result, Value};
@@ -55,17 +55,21 @@ impl Scope {
         if relation.is_value || self.find(None, &folded).is_ok() {
             return None;
         }
-        let seen = relation.columns.iter();
-        let seen = seen.filter(|column| matches!(column.hidden, Hidden::No | Hidden::Merged));
-        let names: Vec<String> = seen.map(|column| column.name.clone()).collect();
+        let seen = relation.columns.iter().enumerate();
+        let seen = seen.filter(|(_, column)| matches!(column.hidden, Hidden::No | Hidden::Merged));
+        let own_name = |place: usize| relation.own_names.as_ref()?.get(place).cloned();
         let quoted = |name: &str| ast::Ident {
             span: sqlparser::tokenizer::Span::empty(),
             ..ast::Ident::with_quote('"', name)
         };
-        let columns = names.iter();
-        let columns = columns.map(|own| ast::Expr::CompoundIdentifier(vec![quoted(&folded), quoted(own)]));
+        let column = |(place, own): (usize, &ScopeColumn)| {
+            let path = vec![quoted(&folded), quoted(&own.name)];
+            let name = own_name(place).unwrap_or_else(|| own.name.clone());
+            (ast::Expr::CompoundIdentifier(path), name)
+        };
+        let (columns, names) = seen.map(column).unzip();
         Some(NamedRow {
-            columns: columns.collect(),
+            columns,
             names,
             is_optional: relation.is_optional,
         })

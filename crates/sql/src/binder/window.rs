@@ -1,7 +1,8 @@
 //! Calls with OVER, and SELECTs over them: what windows are computed of becomes a query of its own.
 
 use super::expression::{ExpressionBinder, WINDOW_BASE};
-use super::list_sets::is_of_sets;
+use super::list_sets::{chosen_below_sets, is_of_sets};
+use super::outer::CallText;
 use super::tail::{parts_of_row, sort_parts};
 use super::typed::Typed;
 use super::{Context, located};
@@ -209,7 +210,12 @@ impl ExpressionBinder<'_> {
             ast::FunctionArguments::List(list) => Some(list),
             _ => None,
         };
-        let call = self.aggregate_call(name, function, list, arguments.to_vec())?;
+        let call = self.aggregate_call(CallText {
+            name,
+            function,
+            list,
+            arguments,
+        })?;
         if call.distinct || list.is_some_and(|list| list.duplicate_treatment.is_some()) {
             let message = "DISTINCT is not implemented for window functions";
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
@@ -318,7 +324,9 @@ impl ExpressionBinder<'_> {
                 FrameUnit::Range => self.range_distance(typed, call, precedes, is_start),
                 _ => self.context.coerce(typed, DataType::Int8, CastContext::Implicit),
             };
-            located(self.context, expr.span(), coerced)
+            let mut distance = located(self.context, expr.span(), coerced)?;
+            self.context.asked_before(&mut distance, "the frame of a window")?;
+            Ok(distance)
         };
         Ok(match bound {
             ast::WindowFrameBound::CurrentRow => FrameBound::CurrentRow,
@@ -425,13 +433,15 @@ impl Context<'_> {
 
 /// The rows of a SELECT that come first among those with equal values in the columns `on`, in its own order.
 pub(super) fn distinct_on(select: BoundSelect, on: Vec<usize>) -> BoundSelect {
-    let limits = (select.parts.limit.clone(), select.parts.offset.clone());
-    numbered(select, WindowFunction::RowNumber, on, limits, |number| {
-        Expr::Compare(
-            Comparison::Equal,
-            Box::new(number),
-            Box::new(Expr::Literal(Value::Int8(1))),
-        )
+    chosen_below_sets(select, on, |select, on| {
+        let limits = (select.parts.limit.clone(), select.parts.offset.clone());
+        numbered(select, WindowFunction::RowNumber, on, limits, |number| {
+            Expr::Compare(
+                Comparison::Equal,
+                Box::new(number),
+                Box::new(Expr::Literal(Value::Int8(1))),
+            )
+        })
     })
 }
 

@@ -7,6 +7,7 @@
 use super::lexer::{Lexer, Token, TokenKind};
 use ecow::EcoString;
 use rubato_base::{DataType, Numeric, Value};
+use rubato_formula::is_set_function;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -228,8 +229,11 @@ impl<'a> Pass<'a> {
             return None;
         }
         let word = token.text(self.sql);
-        // Which keys a set has is told by their expressions, literals too.
-        if self.positional && SETS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword)) {
+        // Which keys a set has is told by their expressions, literals too; and so is which functions of rows are those of the list.
+        if self.positional
+            && (SETS.iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
+                || is_set_function(&word.to_ascii_lowercase()))
+        {
             return None;
         }
         let starts_expression = STARTS_EXPRESSION
@@ -430,6 +434,7 @@ mod tests {
         for sql in [
             "select a from t order by 1, 2 desc",
             "select a, b from t group by 1",
+            "select generate_series(1, 2) from t group by Generate_Series(1, 2)",
             "select a::numeric(10,2), cast(b as char(3)) from t",
             "select date '2024-01-01', interval '1 day', timestamp(3) '2024-01-01'",
             "select * from t where a like 'x%'",

@@ -9,7 +9,7 @@ use super::operators::{operator_name, operator_number, operator_with_sides_name,
 use super::values::type_names;
 use super::{View, made, registry};
 use crate::binder::{name_of_text, no_relation, split_path, type_of_text};
-use crate::catalog::no_schema;
+use crate::catalog::{SchemaId, no_schema};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 
 /// What an object number is the number of.
@@ -181,7 +181,12 @@ pub(super) fn number_of(kind: ObjectKind, name: &str, view: &View<'_>) -> Result
             Some(number) => Ok(number),
             None => match type_of_text(name) {
                 Ok(data_type) => Ok(i64::from(data_type.data_type.oid())),
-                Err(error) => system_type_number(name).ok_or(error),
+                Err(error) => match system_type_number(name) {
+                    Some(number) => Ok(number),
+                    None => name_of_text(name)
+                        .map_or(Ok(()), |path| check_schema(&path, view))
+                        .and(Err(error)),
+                },
             },
         },
         ObjectKind::Function => function_number(name, view),
@@ -285,6 +290,33 @@ fn find_number(table: &str, column: &str, name: &str, view: &View<'_>) -> Option
         .and_then(|row| row.first()?.as_i64())
 }
 
+/// 3F000 if a name has a schema before it that is not there.
+fn check_schema(path: &[String], view: &View<'_>) -> Result<()> {
+    let (schema, _) = split_path(path, &view.path.database)?;
+    match schema {
+        Some(schema) if view.path.schema(schema, view.catalog)?.is_none() => Err(no_schema(schema)),
+        _ => Ok(()),
+    }
+}
+
+/// The place of the schema's number in the rows of functions and operators.
+const SCHEMA: usize = 2;
+
+/// The rows of functions, or of operators, with a name that may have a schema before it. 3F000 if that is not there.
+pub(super) fn found_by_name(table: &str, column: &str, path: &[String], view: &View<'_>) -> Result<Vec<Vec<Value>>> {
+    check_schema(path, view)?;
+    let (schema, name) = split_path(path, &view.path.database)?;
+    let schema = match schema {
+        Some(schema) => view.path.schema(schema, view.catalog)?,
+        None => None,
+    };
+    let mut rows = found(table, column, &Value::text(name), view);
+    let is_there =
+        |row: &Vec<Value>, schema: SchemaId| row.get(SCHEMA).and_then(Value::as_i64) == Some(i64::from(schema.0));
+    rows.retain(|row| schema.is_none_or(|schema| is_there(row, schema)));
+    Ok(rows)
+}
+
 /// The rows with a value in a column.
 pub(super) fn found(table: &str, column: &str, value: &Value, view: &View<'_>) -> Vec<Vec<Value>> {
     let rows = made::rows_of(table, view);
@@ -299,7 +331,7 @@ const FUNCTION_NAME: usize = 1;
 const FUNCTION_ARGUMENTS: usize = 19;
 
 fn function_number(text: &str, view: &View<'_>) -> Result<i64> {
-    let rows = found(FUNCTIONS, "proname", &Value::text(&plain_name(text)?), view);
+    let rows = found_by_name(FUNCTIONS, "proname", &name_of_text(text)?, view)?;
     match &rows[..] {
         [] => Err(missing(SqlState::UNDEFINED_FUNCTION, "function", text)),
         [row] => Ok(row.first().and_then(Value::as_i64).unwrap_or(0)),
@@ -324,7 +356,7 @@ fn procedure_number(text: &str, view: &View<'_>) -> Result<i64> {
         .filter(|argument| !argument.is_empty())
         .map(type_number)
         .collect::<Result<_>>()?;
-    let rows = found(FUNCTIONS, "proname", &Value::text(&plain_name(name.trim())?), view);
+    let rows = found_by_name(FUNCTIONS, "proname", &name_of_text(name.trim())?, view)?;
     let fits = |row: &&Vec<Value>| arguments_of(row) == wanted;
     let row = rows.iter().find(fits);
     row.and_then(|row| row.first()?.as_i64())

@@ -1,7 +1,8 @@
 //! `regoper` and `regoperator`: operators by their symbols, with or without the types of their sides.
 
 use super::View;
-use super::names::{found, found_by_number, type_name, type_number};
+use super::names::{found, found_by_name, found_by_number, type_name, type_number};
+use crate::binder::name_of_text;
 use rubato_base::{Error, Result, SqlState, Value};
 
 const OPERATORS: &str = "pg_catalog.pg_operator";
@@ -9,14 +10,20 @@ const OPERATORS: &str = "pg_catalog.pg_operator";
 const SYMBOL: usize = 1;
 const SIDES: [usize; 2] = [7, 8];
 
-/// The symbol of a name that may have a schema before it.
-fn symbol_of(text: &str) -> &str {
-    let trimmed = text.trim();
-    trimmed.strip_prefix("pg_catalog.").unwrap_or(trimmed)
-}
-
 fn named(symbol: &str, view: &View<'_>) -> Vec<Vec<Value>> {
     found(OPERATORS, "oprname", &Value::text(symbol), view)
+}
+
+/// Those of a symbol that may have a schema before it. 3F000 if that is not there.
+fn named_in_schema(text: &str, view: &View<'_>) -> Result<Vec<Vec<Value>>> {
+    let text = text.trim();
+    let (schema, symbol) = text.rsplit_once('.').unwrap_or(("", text));
+    let mut path = match schema {
+        "" => Vec::new(),
+        schema => name_of_text(schema)?,
+    };
+    path.push(symbol.to_owned());
+    found_by_name(OPERATORS, "oprname", &path, view)
 }
 
 fn number_at(row: &[Value], place: usize) -> i64 {
@@ -34,7 +41,7 @@ fn missing(text: &str) -> Error {
 
 /// The number of the only operator of a symbol. 42725 if there are several.
 pub(super) fn operator_number(text: &str, view: &View<'_>) -> Result<i64> {
-    match &named(symbol_of(text), view)[..] {
+    match &named_in_schema(text, view)?[..] {
         [] => Err(missing(text)),
         [row] => Ok(number_at(row, 0)),
         _ => {
@@ -64,7 +71,7 @@ pub(super) fn operator_with_sides_number(text: &str, view: &View<'_>) -> Result<
             return Err(error.with_hint("Provide two argument types for operator."));
         }
     }
-    let rows = named(symbol_of(symbol), view);
+    let rows = named_in_schema(symbol, view)?;
     let row = rows
         .iter()
         .find(|row| SIDES.map(|place| number_at(row, place)) == wanted[..]);

@@ -55,6 +55,7 @@ scripts!(
     catalog,
     changes,
     corners_of_definitions,
+    corners_of_queries,
     delete,
     domain_views,
     stacked_domains,

@@ -315,7 +315,8 @@ impl Context<'_> {
     }
 
     pub(super) fn check_alias(&self, alias: &str, scope: &Scope, factor: &ast::TableFactor) -> Result<()> {
-        if (scope.relations.iter()).any(|relation| relation.alias == alias && !relation.is_covered) {
+        let mut others = scope.relations[scope.first_own..].iter();
+        if others.any(|relation| relation.alias == alias && !relation.is_covered) {
             let error = Error::new(
                 SqlState::DUPLICATE_ALIAS,
                 format!("table name \"{alias}\" specified more than once"),

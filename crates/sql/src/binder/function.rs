@@ -343,6 +343,9 @@ impl ExpressionBinder<'_> {
             return Err(no_function(&format!("{name}()")));
         }
         let given = self.bind_arguments(name, arguments)?;
+        if distinct {
+            self.check_listed(&given, &order_by)?;
+        }
         if distinct && order_by.is_empty() && collects(name) {
             // PostgreSQL finds equal ones by sorting, which shows in what is collected.
             for argument in &given {
@@ -375,6 +378,19 @@ impl ExpressionBinder<'_> {
             filter,
             order_by,
         })
+    }
+
+    /// 42P10 if what DISTINCT values are sorted by is none of them.
+    fn check_listed(&self, given: &[Typed], order_by: &[(Expr, bool, bool)]) -> Result<()> {
+        let given = given
+            .iter()
+            .map(|argument| Ok(self.context.settle(argument.clone())?.expr));
+        let given = given.collect::<Result<Vec<Expr>>>()?;
+        if order_by.iter().all(|(expr, ..)| given.contains(expr)) {
+            return Ok(());
+        }
+        let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+        Err(Error::new(SqlState::INVALID_COLUMN_REFERENCE, message))
     }
 
     fn filter_condition(&self, filter: &ast::Expr) -> Result<Expr> {

@@ -121,9 +121,10 @@ impl Context<'_> {
     /// An item of FROM.
     pub(super) fn joined(&self, item: &ast::TableWithJoins, state: &mut From) -> Result<()> {
         let start = Mark::of(state);
+        let reads = self.recursive_reads();
         self.factor(&item.relation, state)?;
         for join in &item.joins {
-            self.join(join, start, state)?;
+            self.join(join, (start, reads), state)?;
         }
         Ok(())
     }
@@ -137,7 +138,10 @@ impl Context<'_> {
         state: &mut From,
     ) -> Result<()> {
         let start = Mark::of(state);
+        // What is joined has names of its own.
+        let first_own = std::mem::replace(&mut state.scope.first_own, start.names);
         self.joined(item, state)?;
+        state.scope.first_own = first_own;
         let name = fold(&alias.name);
         let columns = state.scope.visible_from(start.star);
         for relation in &mut state.scope.relations[start.names..] {
@@ -152,14 +156,21 @@ impl Context<'_> {
         self.rename(Some(alias), state)
     }
 
-    fn join(&self, join: &ast::Join, start: Mark, state: &mut From) -> Result<()> {
+    fn join(&self, join: &ast::Join, (start, reads): (Mark, usize), state: &mut From) -> Result<()> {
         let (kind, constraint) = kind_of(&join.join_operator)?;
         let is_crossing = matches!(join.join_operator, ast::JoinOperator::CrossJoin(_));
         if *constraint == ast::JoinConstraint::None && !is_crossing {
             return Err(self.no_condition(&join.relation));
         }
         let middle = Mark::of(state);
+        if matches!(kind, Kind::Right | Kind::Full) {
+            self.check_not_within("an outer join", reads)?;
+        }
+        let reads = self.recursive_reads();
         self.factor(&join.relation, state)?;
+        if matches!(kind, Kind::Left | Kind::Full) {
+            self.check_not_within("an outer join", reads)?;
+        }
         if matches!(kind, Kind::Right | Kind::Full) {
             self.check_no_lateral(start, middle, state, &join.relation)?;
         }

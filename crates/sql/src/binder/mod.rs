@@ -39,6 +39,7 @@ mod outer;
 mod parameters;
 mod range_frame;
 mod records;
+mod recursion;
 mod renaming;
 mod row_expression;
 mod row_lock;

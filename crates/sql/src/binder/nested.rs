@@ -21,7 +21,7 @@ pub(crate) struct NamedQuery {
     query: Named,
     /// Whether each run may give something else.
     is_volatile: bool,
-    references: usize,
+    pub(super) references: usize,
     /// How many queries are around it, if it refers to columns of theirs.
     reaches_out_of: Option<usize>,
 }
@@ -39,6 +39,11 @@ enum Named {
 }
 
 impl NamedQuery {
+    /// Whether its recursive part is being bound.
+    pub(super) fn is_recursive(&self) -> bool {
+        matches!(self.query, Named::Recursive(..))
+    }
+
     /// A statement that writes.
     pub(super) fn written(name: String, number: usize, columns: Vec<OutputColumn>) -> NamedQuery {
         NamedQuery {
@@ -84,7 +89,7 @@ impl Context<'_> {
         let may_write = self.may_write_within.replace(false);
         let Some(with) = with else { return Ok(()) };
         let first = self.names.borrow().len();
-        for table in &with.cte_tables {
+        for table in super::recursion::in_order(with) {
             let name = fold(&table.alias.name);
             if self.names.borrow()[first..].iter().any(|named| named.name == name) {
                 let message = format!("WITH query name \"{name}\" specified more than once");
@@ -275,6 +280,7 @@ impl Context<'_> {
         types: &[DataType],
     ) -> Result<(BoundQuery, BoundQuery)> {
         let again_columns = self.probe(right)?;
+        self.check_reads_once(&named.name, right)?;
         if again_columns.len() != columns.len() {
             let message = "each UNION query must have the same number of columns";
             return located(self, right.span(), Err(Error::new(SqlState::SYNTAX_ERROR, message)));
@@ -314,7 +320,7 @@ impl Context<'_> {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
         self.check_set_order(tail)?;
-        let mut columns = self.probe(body)?;
+        let mut columns = self.uncounted(|| self.probe(body))?;
         for (column, wanted) in columns.iter_mut().zip(wanted) {
             if column.is_open {
                 column.output.data_type = *wanted;
@@ -350,7 +356,12 @@ impl Context<'_> {
     fn probe(&self, body: &ast::SetExpr) -> Result<Vec<SideColumn>> {
         match without_brackets(body) {
             ast::SetExpr::SetOperation { op, left, right, .. } => {
-                let (left_columns, right_columns) = (self.probe(left)?, self.probe(right)?);
+                let left_columns = self.probe(left)?;
+                let reads = self.recursive_reads();
+                let right_columns = self.probe(right)?;
+                if *op == ast::SetOperator::Except {
+                    self.check_not_within("EXCEPT", reads)?;
+                }
                 let what = operation_name(*op)?;
                 if left_columns.len() != right_columns.len() {
                     let message = format!("each {what} query must have the same number of columns");

@@ -14,6 +14,8 @@ pub(crate) struct Scope {
     pub star: Vec<(usize, usize)>,
     /// The condition of a join sees only what it joins: the relations from here on.
     pub first_in_reach: usize,
+    /// Names have to differ among the relations from here on: what an alias of a join covers has its own.
+    pub first_own: usize,
     /// Of RETURNING behind ON CONFLICT DO UPDATE: the column that says whether the row was there before.
     pub updated: Option<usize>,
 }

@@ -105,6 +105,7 @@ impl Context<'_> {
         wanted: &[DataType],
     ) -> Result<(BoundSelect, Vec<OutputColumn>)> {
         refuse_select_parts(select)?;
+        self.check_windows(&select.named_window)?;
         let mut from = self.from(&select.from)?;
         let calls = RefCell::new(Vec::new());
         let filter = select
@@ -216,8 +217,10 @@ impl Context<'_> {
                 ast::SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
                     let path = object_name(name)?;
                     let alias = path.last().map_or("", String::as_str);
-                    let relation = located(self, name.span(), scope.relation_named(alias))?;
-                    items.extend(expand(scope, relation));
+                    match scope.relation_named(alias) {
+                        Ok(relation) => items.extend(expand(scope, relation)),
+                        Err(error) => items.extend(located(self, name.span(), self.outer_row(alias, error))?),
+                    }
                 }
                 other => return Err(Error::unsupported(format!("{other} in a select list"))),
             }
@@ -318,9 +321,6 @@ impl Context<'_> {
         let is_grouped = !grouped.keys.keys.is_empty() || grouped.keys.sets.is_some();
         let aggregated = is_grouped || !calls.is_empty() || having.is_some();
         let has_sets = grouped.keys.sets.is_some();
-        if has_sets && !windows.is_empty() {
-            return Err(Error::unsupported("a window function over grouping sets"));
-        }
         if !has_sets {
             let all_keys: Vec<usize> = (0..grouped.keys.keys.len()).collect();
             projection
@@ -367,8 +367,8 @@ impl Context<'_> {
         };
         let is_layered = !windows.is_empty() || sets_above.is_some();
         from.query.relations.extend(sets_above);
-        let mut select = match !is_layered {
-            true if has_sets => {
+        let mut select = match is_layered {
+            _ if has_sets => {
                 let own = SetParts {
                     scope: &from.scope,
                     query: from.query,
@@ -377,13 +377,16 @@ impl Context<'_> {
                     groupings,
                     types: items.iter().map(type_of_item).collect(),
                 };
-                self.over_sets(&own, &grouped.keys, parts)?
+                match is_layered {
+                    true => self.windows_over_sets(own, grouped.keys, parts, &windows)?,
+                    false => self.over_sets(&own, &grouped.keys, parts)?,
+                }
             }
-            true => BoundSelect {
+            true => self.over_windows(from.query, parts, windows)?,
+            false => BoundSelect {
                 query: from.query,
                 parts,
             },
-            false => self.over_windows(from.query, parts, windows)?,
         };
         match (distinct_on.is_empty(), tail.has_ties()) {
             (true, false) => select = computed_in_order(select),
@@ -614,10 +617,18 @@ fn expand_all(scope: &Scope) -> Vec<Item> {
 
 /// The columns that `alias.*` stands for.
 fn expand(scope: &Scope, relation: usize) -> Vec<Item> {
+    let columns = expanded_columns(scope, relation).into_iter();
+    columns
+        .map(|(index, _)| item_of_column(scope, (relation, index)))
+        .collect()
+}
+
+/// Their places in the relation, and their names.
+pub(super) fn expanded_columns(scope: &Scope, relation: usize) -> Vec<(usize, String)> {
     let columns = scope.relations[relation].columns.iter().enumerate();
     columns
         .filter(|(_, column)| matches!(column.hidden, Hidden::No | Hidden::Merged))
-        .map(|(index, _)| item_of_column(scope, (relation, index)))
+        .map(|(index, column)| (index, column.name.clone()))
         .collect()
 }
 

@@ -8,10 +8,12 @@ use super::outer::References;
 use super::typed::Typed;
 use super::{Context, located};
 use crate::client::OutputColumn;
-use crate::plan::{PlanBody, Relation, Subqueries, Subquery, SubqueryKind};
+use crate::plan::{AggregateCall, AggregatePlan, PlanBody, Relation, Subqueries, Subquery, SubqueryKind};
 use crate::planner::{BoundQuery, BoundSelect, KnownParameters, Query, QueryRelation, SelectParts};
 use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
-use rubato_formula::{ANSWER_BASE, CastContext, Comparison, Expr, OUTER_BASE, ROW_KEY, comparison_type};
+use rubato_formula::{
+    ANSWER_BASE, CastContext, Comparison, Expr, OUTER_BASE, ROW_KEY, comparison_type, resolve_aggregate,
+};
 use sqlparser::ast::{self, BinaryOperator, Spanned};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -293,10 +295,45 @@ impl ExpressionBinder<'_> {
     pub(super) fn array_subquery(&self, query: &ast::Query) -> Result<Typed> {
         let (select, columns, asked) = self.nested_query(query)?;
         let column = self.one_column(query, &columns)?;
+        if column.data_type.element().is_some() {
+            return self.array_of_arrays((select, &columns), column.data_type, &asked);
+        }
         let array = array_of(column.data_type)?;
         let expr = self
             .context
             .ask(SubqueryKind::Array(column.data_type), select, array, &asked);
+        Ok(Typed::new(expr, array))
+    }
+
+    /// The same where the column is an array itself: what an aggregate makes of its rows, which are none for no array.
+    fn array_of_arrays(
+        &self,
+        (select, columns): (BoundSelect, &[OutputColumn]),
+        array: DataType,
+        asked: &Asked,
+    ) -> Result<Typed> {
+        let gathered = resolve_aggregate("array_agg", &[array], false)?;
+        let aggregate = gathered.ok_or_else(|| Error::unsupported(format!("an array of type {array}")))?;
+        let empty = Typed::new(Expr::Literal(Value::text("{}")), DataType::Unknown);
+        let empty = self.context.coerce(empty, array, CastContext::Explicit)?;
+        let mut one = over(
+            select,
+            columns,
+            Vec::new(),
+            vec![Expr::Coalesce(vec![Expr::Column(0), empty])],
+        );
+        one.parts.aggregate = Some(AggregatePlan {
+            keys: Vec::new(),
+            calls: vec![AggregateCall {
+                aggregate,
+                arguments: vec![Expr::Column(0)],
+                distinct: false,
+                filter: None,
+                order_by: Vec::new(),
+            }],
+            having: None,
+        });
+        let expr = self.context.ask(SubqueryKind::Scalar, one, array, asked);
         Ok(Typed::new(expr, array))
     }
 

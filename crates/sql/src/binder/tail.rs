@@ -119,11 +119,22 @@ pub(super) fn direction(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
     let descending = match &options.sort {
         None | Some(ast::OrderBySort::Asc) => false,
         Some(ast::OrderBySort::Desc) => true,
-        Some(ast::OrderBySort::Using(operator)) => {
-            return Err(Error::unsupported(format!("ORDER BY ... USING {operator}")));
-        }
+        Some(ast::OrderBySort::Using(operator)) => is_largest_first(operator)?,
     };
     Ok((descending, options.nulls_first.unwrap_or(descending)))
+}
+
+/// Whether the operator of `ORDER BY a USING operator` puts the largest value first. 42809 for one that orders nothing.
+fn is_largest_first(operator: &ast::ObjectName) -> Result<bool> {
+    match operator.0.last().map(ToString::to_string).as_deref() {
+        Some("<") => Ok(false),
+        Some(">") => Ok(true),
+        _ => {
+            let message = format!("operator {operator} is not a valid ordering operator");
+            Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .with_hint("Ordering operators must be \"<\" or \">\" members of btree operator families."))
+        }
+    }
 }
 
 /// The columns of a row that is sorted or grouped by, since rows compare column by column; anything else as it is. A column of a row means

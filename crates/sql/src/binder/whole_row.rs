@@ -3,10 +3,11 @@
 
 use super::Context;
 use super::expression::{ExpressionBinder, and, boolean, not_if};
-use super::scope::{Hidden, Scope, ScopeColumn};
+use super::scope::{Found, Hidden, Scope, ScopeColumn};
+use super::select::{Item, expanded_columns};
 use super::typed::Typed;
 use crate::parser::syntax::fold;
-use rubato_base::{DataType, Result, Value};
+use rubato_base::{DataType, Error, Result, SqlState, Value};
 use rubato_formula::Expr;
 use sqlparser::ast;
 
@@ -105,6 +106,35 @@ pub(super) fn naming_rows(function: &ast::Function) -> Option<ast::Function> {
 }
 
 impl Context<'_> {
+    /// The columns of a relation of a query around this one. The error is what is said if there is none.
+    pub(super) fn outer_row(&self, alias: &str, error: Error) -> Result<Vec<Item>> {
+        let places = self.outer_scope(&|outer| {
+            let relation = outer.relation_named(alias).ok()?;
+            Some(expanded_columns(outer, relation))
+        });
+        let Some(places) = places.filter(|_| error.code() == SqlState::UNDEFINED_TABLE) else {
+            return Err(error);
+        };
+        let item = |(index, name): (usize, String)| {
+            let found = self.outer_column(&[], &|outer| {
+                let relation = outer.relation_named(alias).ok()?;
+                let column = outer.relations[relation].columns.get(index)?;
+                Some(Ok(Found {
+                    relation,
+                    global: outer.relations[relation].global(index),
+                    column_type: column.column_type,
+                }))
+            });
+            let typed = found.unwrap_or_else(|| Err(Error::internal("a query lost the one around it")))?;
+            Ok(Item {
+                typed,
+                name,
+                origin: None,
+            })
+        };
+        places.into_iter().map(item).collect()
+    }
+
     /// The row of a relation in reach, here or around.
     fn named_row(&self, scope: &Scope, name: &ast::Ident) -> Option<NamedRow> {
         scope.row(name).or_else(|| self.outer_scope(&|outer| outer.row(name)))

@@ -1,6 +1,7 @@
 //! Calls with OVER, and SELECTs over them: what windows are computed of becomes a query of its own.
 
 use super::expression::{ExpressionBinder, WINDOW_BASE};
+use super::grouping_sets::{GROUPING_BASE, GroupKeys, SetParts};
 use super::list_sets::{chosen_below_sets, is_of_sets};
 use super::outer::CallText;
 use super::tail::{parts_of_row, sort_parts};
@@ -428,6 +429,76 @@ impl Context<'_> {
             query.relations.push(sets);
         }
         Ok(BoundSelect { query, parts })
+    }
+}
+
+impl Context<'_> {
+    /// A SELECT over grouping sets whose projection reads windows: these are of the rows of all groupings together.
+    pub(super) fn windows_over_sets(
+        &self,
+        own: SetParts<'_>,
+        keys: GroupKeys,
+        mut parts: SelectParts,
+        calls: &[WindowBound],
+    ) -> Result<BoundSelect> {
+        let mut inner: Vec<Expr> = Vec::new();
+        let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {
+            Some(place) => place,
+            None => {
+                inner.push(expr.clone());
+                inner.len() - 1
+            }
+        };
+        let calls: Vec<WindowCall> = calls.iter().map(|call| window_call(call, &mut place)).collect();
+        for expr in &mut parts.projection {
+            placed_below_windows(expr, &mut place);
+        }
+        let width = inner.len();
+        for expr in &mut parts.projection {
+            *expr = expr.remap_columns(&|column| match column.checked_sub(WINDOW_BASE) {
+                Some(call) => width + call,
+                None => column,
+            });
+        }
+        // What stands below is not the select list.
+        let own = SetParts {
+            types: Vec::new(),
+            ..own
+        };
+        let keys = GroupKeys {
+            items: vec![None; keys.items.len()],
+            ..keys
+        };
+        let select = self.over_sets(&own, &keys, SelectParts::of_columns(inner))?;
+        Ok(BoundSelect {
+            query: windowed(select, calls, Vec::new()),
+            parts,
+        })
+    }
+
+    /// 42P20 for a name of the WINDOW clause that stands there twice.
+    pub(super) fn check_windows(&self, named: &[ast::NamedWindowDefinition]) -> Result<()> {
+        for (place, definition) in named.iter().enumerate() {
+            let name = fold(&definition.0);
+            if named[..place].iter().any(|other| fold(&other.0) == name) {
+                let error = windowing_error(format!("window \"{name}\" is already defined"));
+                return located(self, definition.0.span, Err(error));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Leaves of an expression columns of what is below windows, as `place` gives them out, and what the windows give.
+fn placed_below_windows(expr: &mut Expr, place: &mut dyn FnMut(&Expr) -> usize) {
+    let is_window = |column: usize| (WINDOW_BASE..GROUPING_BASE).contains(&column);
+    let mut reads_window = false;
+    expr.for_each_column(&mut |column| reads_window |= is_window(column));
+    match expr {
+        Expr::Column(column) if is_window(*column) => {}
+        Expr::Literal(_) | Expr::Parameter(_) => {}
+        _ if reads_window => expr.for_each_child_mut(&mut |child| placed_below_windows(child, place)),
+        _ => *expr = Expr::Column(place(expr)),
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod identity;
 pub(crate) mod lexer;
 mod normalise;
 mod parenthesised;
+mod queries;
 mod rewrites;
 mod rows_from;
 mod script;

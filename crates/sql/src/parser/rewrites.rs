@@ -5,6 +5,7 @@ mod words;
 use super::forms::{plain_forms, types_without_collation};
 use super::identity::identity_options;
 use super::parenthesised::parenthesised_queries;
+use super::queries::query_forms;
 use super::rows_from::{recursive_views, rows_from};
 use super::table_like::table_likes;
 use super::tails::{plain_fetch_counts, single_locks};
@@ -14,7 +15,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 /// The tokens as the library reads them.
 pub(super) fn rewritten(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let tokens = single_locks(plain_fetch_counts(types_without_collation(plain_strings(tokens))));
-    let tokens = typed_literals(plain_forms(rows_from(recursive_views(tokens))));
+    let tokens = typed_literals(query_forms(plain_forms(rows_from(recursive_views(tokens)))));
     let tokens = identity_options(untyped_columns(values_as_select(table_as_select(tokens))));
     let tokens = option_values(distinct_nulls(join_aliases(named_operators(view_as_table(tokens)))));
     row_lists(bare_rows(plain_words(words::read_by_place(merged_defaults(
@@ -417,7 +418,12 @@ fn untyped_places(tokens: &[TokenWithSpan], places: &[usize]) -> Option<Vec<usiz
             _ => return None,
         }
     }
-    (word(next + 1)? == "as").then_some(columns)
+    let is_on_commit = word(next + 1)? == "on" && word(next + 2)? == "commit";
+    let behind = match is_on_commit {
+        true => (next + 3..next + 6).find(|index| word(*index).as_deref() == Some("as"))?,
+        false => next + 1,
+    };
+    (word(behind)? == "as").then_some(columns)
 }
 
 /// What was cut out of `ON CONFLICT (...) [WHERE ...] DO`.
@@ -478,7 +484,9 @@ fn table_as_select(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     for (place, token) in tokens.iter().enumerate().filter(|(_, token)| !is_blank(token)) {
         let begins = match &before {
             None | Some(Token::LParen) => true,
-            Some(token) => is_word(token, "as"),
+            Some(token) => ["as", "union", "intersect", "except", "all", "distinct"]
+                .iter()
+                .any(|word| is_word(token, word)),
         };
         if begins && is_table(token) && names_only(&tokens[place + 1..]) {
             found.push(place);
@@ -582,4 +590,13 @@ fn names_only(tokens: &[TokenWithSpan]) -> bool {
 }
 
 /// What may follow `TABLE name`.
-const TABLE_CLAUSES: [&str; 5] = ["order", "limit", "offset", "fetch", "for"];
+const TABLE_CLAUSES: [&str; 8] = [
+    "order",
+    "limit",
+    "offset",
+    "fetch",
+    "for",
+    "union",
+    "intersect",
+    "except",
+];

@@ -63,12 +63,38 @@ fn signed(symbol: &str) -> Option<(Token, Token)> {
     Some((operator, sign))
 }
 
-/// The standard's `integer ARRAY` as `integer[]`.
+/// Whether the last word is the name of a type, which no expression stands behind but a literal.
+fn is_behind_type(tokens: &[TokenWithSpan]) -> bool {
+    const TYPES: [Keyword; 14] = [
+        Keyword::BIGINT,
+        Keyword::BOOLEAN,
+        Keyword::DATE,
+        Keyword::INT,
+        Keyword::INT2,
+        Keyword::INT4,
+        Keyword::INT8,
+        Keyword::INTEGER,
+        Keyword::NUMERIC,
+        Keyword::REAL,
+        Keyword::SMALLINT,
+        Keyword::TEXT,
+        Keyword::UUID,
+        Keyword::VARCHAR,
+    ];
+    let last = tokens.iter().rev().find(|token| !is_blank(token));
+    last.is_some_and(|token| TYPES.iter().any(|own| is_keyword(token, *own)))
+}
+
+/// The standard's `integer ARRAY` as `integer[]`, and `integer ARRAY[4]` as `integer[4]`.
 pub(super) fn array_types(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_list = |token: &Token| matches!(token, Token::LBracket | Token::LParen);
     let mut behind_is_list = false;
     for place in (0..tokens.len()).rev() {
         if is_blank(&tokens[place]) {
+            continue;
+        }
+        if is_keyword(&tokens[place], Keyword::ARRAY) && behind_is_list && is_behind_type(&tokens[..place]) {
+            tokens.remove(place);
             continue;
         }
         if is_keyword(&tokens[place], Keyword::ARRAY) && !behind_is_list {

@@ -414,6 +414,8 @@ fn join_strings(source: Source<'_>, tokens: Vec<TokenWithSpan>) -> Result<Vec<To
             Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. })
         )
     };
+    let is_block_comment =
+        |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(Whitespace::MultiLineComment(_)));
     let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     // (Looked for backwards each time, it takes the square of the blanks in a row.)
     let mut before: Option<usize> = None;
@@ -421,7 +423,8 @@ fn join_strings(source: Source<'_>, tokens: Vec<TokenWithSpan>) -> Result<Vec<To
         if let (Token::SingleQuotedString(text), Some(at)) = (&token.token, before)
             && matches!(joined[at].token, Token::SingleQuotedString(_))
         {
-            if !joined[at + 1..].iter().any(ends_line) {
+            let between = &joined[at + 1..];
+            if !between.iter().any(ends_line) || between.iter().any(is_block_comment) {
                 let offset = source.offset(token.span.start).unwrap_or_default();
                 return Err(source.syntax_error(offset));
             }

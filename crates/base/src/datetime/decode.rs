@@ -2,7 +2,7 @@
 
 use super::calendar::{date_of, month_length};
 use super::tokens::{Token, tokens};
-use super::zone::{TimeZone, abbreviation_offset, parse_offset};
+use super::zone::{TimeZone, parse_offset};
 use super::{DAY_US, SECOND_US};
 
 /// Why a text is no date or time.
@@ -259,15 +259,15 @@ impl Decoder {
 
     /// `is_surely` one if it can be nothing else by its form.
     fn zone_name(&mut self, word: &str, is_surely: bool) -> Result<(), Fault> {
-        let zone = match abbreviation_offset(word) {
-            Some(offset) => Zone::Offset(offset),
-            None if word.eq_ignore_ascii_case("dst") => return self.daylight(),
-            None => match TimeZone::from_name(word) {
-                Some(zone) if zone == TimeZone::UTC => Zone::Offset(0),
-                Some(zone) => Zone::Named(zone),
-                None if is_surely => return Err(Fault::UnknownZone(word.to_ascii_lowercase())),
-                None => return Err(Fault::Syntax),
-            },
+        if word.eq_ignore_ascii_case("dst") {
+            return self.daylight();
+        }
+        let zone = match TimeZone::from_words(word) {
+            Some(zone) => zone
+                .fixed_offset()
+                .map_or_else(|| Zone::Named(zone.clone()), Zone::Offset),
+            None if is_surely => return Err(Fault::UnknownZone(word.to_ascii_lowercase())),
+            None => return Err(Fault::Syntax),
         };
         set(&mut self.zone, zone)
     }
@@ -282,9 +282,25 @@ impl Decoder {
         }
     }
 
-    fn date(&mut self, text: &str) -> Result<(), Fault> {
-        if self.saw_date {
+    /// Whether a whole date has been read.
+    fn has_date(&self) -> bool {
+        self.saw_date || (self.year.is_some() && self.month.is_some() && self.day.is_some())
+    }
+
+    /// `040506-08`: a time of day and the distance of its zone.
+    fn compact_time_in_zone(&mut self, text: &str) -> Result<(), Fault> {
+        let (digits, west) = text.split_once('-').ok_or(Fault::Syntax)?;
+        let is_number = |text: &str| text.bytes().all(|c| c.is_ascii_digit());
+        if self.time.is_some() || !matches!(digits.len(), 4 | 6) || !is_number(digits) || !is_number(west) {
             return Err(Fault::Syntax);
+        }
+        self.offset(&text[digits.len()..])?;
+        self.compact_time(digits, None)
+    }
+
+    fn date(&mut self, text: &str) -> Result<(), Fault> {
+        if self.has_date() {
+            return self.compact_time_in_zone(text);
         }
         let parts: Vec<&str> = text.split(['-', '/', '.']).collect();
         if let [year, day] = parts[..]
@@ -351,8 +367,7 @@ impl Decoder {
         let (digits, fraction) = text
             .split_once('.')
             .map_or((text, None), |(whole, part)| (whole, Some(part)));
-        let have_date = self.saw_date || (self.year.is_some() && self.month.is_some() && self.day.is_some());
-        if (have_date || self.time_wanted) && self.time.is_none() && matches!(digits.len(), 4 | 6) {
+        if (self.has_date() || self.time_wanted) && self.time.is_none() && matches!(digits.len(), 4 | 6) {
             return self.compact_time(digits, fraction);
         }
         let untouched = self.year.is_none() && self.month.is_none() && self.day.is_none();

@@ -21,10 +21,11 @@ enum Unit {
 }
 
 impl Unit {
+    /// As in PostgreSQL, no more than ten letters count.
     fn from_word(word: &str) -> Option<Unit> {
-        Some(match word {
-            "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecond" | "microseconds" => Unit::Microsecond,
-            "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecond" | "milliseconds" => Unit::Millisecond,
+        Some(match word.get(..10).unwrap_or(word) {
+            "us" | "usec" | "usecs" | "usecond" | "useconds" | "microsecon" => Unit::Microsecond,
+            "ms" | "msec" | "msecs" | "msecond" | "mseconds" | "millisecon" => Unit::Millisecond,
             "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
             "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
             "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
@@ -53,6 +54,9 @@ impl Unit {
         })
     }
 }
+
+/// What a second with a fraction gives.
+const ALL_OF_A_SECOND: [Unit; 3] = [Unit::Second, Unit::Millisecond, Unit::Microsecond];
 
 /// Reads an interval.
 pub(super) fn decode_interval(text: &str) -> Result<Interval, Fault> {
@@ -228,7 +232,10 @@ impl<'a> Reader<'a> {
         let whole = whole_number(digits)? * sign;
         self.take(|c| c.is_ascii_whitespace());
         let unit = self.unit()?;
-        self.mark(&[unit])?;
+        match (unit, fraction) {
+            (Unit::Second, Some(part)) if part != 0.0 => self.mark(&ALL_OF_A_SECOND)?,
+            _ => self.mark(&[unit])?,
+        }
         self.sum.add_unit(unit, whole, fraction.unwrap_or(0.0) * sign as f64)
     }
 
@@ -292,7 +299,8 @@ impl<'a> Reader<'a> {
 
     /// `hh:mm`, `hh:mm:ss.fraction` or `mm:ss.fraction`; the hours may be any number.
     fn clock(&mut self, first: &str, sign: i64) -> Result<(), Fault> {
-        self.mark(&[Unit::Hour, Unit::Minute, Unit::Second])?;
+        self.mark(&[Unit::Hour, Unit::Minute])?;
+        self.mark(&ALL_OF_A_SECOND)?;
         self.at += 1;
         let second = whole_number(self.take(|c| c.is_ascii_digit()))?;
         let mut third = None;

@@ -84,16 +84,23 @@ pub fn fit_interval(interval: Interval, modifier: i32) -> Interval {
     }
 }
 
-/// The text with the unit that a bare number is of, and with hours where minutes come first.
+/// The text with the unit that a bare number is of, with days before hours, and with hours where minutes come first.
 pub fn with_interval_units(text: &str, modifier: i32) -> Cow<'_, str> {
     let Some((first, last)) = fields_of(modifier) else {
         return Cow::Borrowed(text);
     };
     let trimmed = text.trim();
-    let is_number = trimmed.parse::<f64>().is_ok() && !trimmed.contains(|letter: char| letter.is_alphabetic());
+    let is_number = |text: &str| text.parse::<f64>().is_ok() && !text.contains(|letter: char| letter.is_alphabetic());
+    let words: Vec<&str> = trimmed.split_ascii_whitespace().collect();
+    if let ([days, hours], 3) = (words.as_slice(), last)
+        && is_number(days)
+        && is_number(hours)
+    {
+        return Cow::Owned(format!("{days} day {hours} hour"));
+    }
     let is_minutes = (first, last) == (4, 5);
     match trimmed.strip_prefix('-') {
-        _ if is_number => Cow::Owned(format!("{trimmed} {}", FIELDS[last].1)),
+        _ if is_number(trimmed) => Cow::Owned(format!("{trimmed} {}", FIELDS[last].1)),
         _ if !is_minutes || trimmed.matches(':').count() != 1 => Cow::Borrowed(text),
         Some(rest) => Cow::Owned(format!("-0:{rest}")),
         None => Cow::Owned(format!("0:{trimmed}")),

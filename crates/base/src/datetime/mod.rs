@@ -5,6 +5,7 @@
 //! microseconds since midnight, up to and including 24:00. No function here reads a clock: where text may say `now`, the caller
 //! passes the time.
 
+mod abbreviations;
 mod arithmetic;
 mod calendar;
 mod decode;

@@ -72,7 +72,9 @@ pub fn parse_time(text: &str, order: DateOrder, zone: &TimeZone, now_us: i64) ->
         Some(Special::Now) => Ok(now),
         Some(_) => Err(syntax()),
         // A zone that is more than an offset needs the date to have a meaning.
-        None if matches!(decoded.zone, Some(Zone::Named(_))) && decoded.date.is_none() => Err(syntax()),
+        None if matches!(&decoded.zone, Some(Zone::Named(zone)) if zone.needs_date()) && decoded.date.is_none() => {
+            Err(syntax())
+        }
         None => decoded.time.ok_or_else(syntax),
     }
 }

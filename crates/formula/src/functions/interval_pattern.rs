@@ -2,7 +2,7 @@
 
 use super::FunctionEntry;
 use super::argument::{entry, typed};
-use super::time_pattern::{Piece, ordinal_suffix, pieces};
+use super::time_pattern::{Piece, ROMAN, ordinal_suffix, pieces};
 use ecow::EcoString;
 use rubato_base::datetime::{HOUR_US, Interval, MINUTE_US, SECOND_US};
 use rubato_base::{Error, Result, SqlState};
@@ -74,6 +74,25 @@ fn write_keyword(out: &mut EcoString, word: &str, fill: bool, interval: &Interva
         "WW" => number((day_of_year - 1) / 7 + 1, 2),
         "Q" if months == 0 => {}
         "Q" => number((months - 1) / 3 + 1, 1),
+        "RM" | "rm" if (years, months) == (0, 0) => {}
+        "RM" | "rm" => {
+            // Months of a whole year are its last, or its first where it is negative.
+            let place = match months {
+                0 if years > 0 => 11,
+                0 => 0,
+                1.. => months - 1,
+                _ => 12 + months,
+            };
+            let name = ROMAN[place as usize];
+            let width = if fill { 4 } else { 0 };
+            let name = if word == "RM" {
+                name.to_owned()
+            } else {
+                name.to_lowercase()
+            };
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{name:width$}");
+        }
         "AM" | "PM" | "A.M." | "P.M." | "am" | "pm" | "a.m." | "p.m." => {
             let letter = if hours % 24 >= 12 { 'P' } else { 'A' };
             let text = if word.contains('.') {

@@ -39,6 +39,8 @@ struct Reading {
     second_of_day: i32,
     millisecond: i32,
     microsecond: i32,
+    /// How many digits behind the point are kept.
+    fraction_digits: Option<i32>,
     /// 0 where no zone is given.
     zone_sign: i32,
     zone_hour: i32,
@@ -269,11 +271,9 @@ impl Reading {
             }
             "SSSS" | "SSSSS" => field.set(rest, 5, &mut self.second_of_day)?,
             word => {
-                let width = word
-                    .strip_prefix("FF")
-                    .and_then(|width| width.parse().ok())
-                    .unwrap_or(6);
-                let (number, digits) = field.take_number(rest, width)?;
+                let width = word.strip_prefix("FF").and_then(|width| width.parse().ok());
+                self.fraction_digits = width.or(self.fraction_digits);
+                let (number, digits) = field.take_number(rest, width.unwrap_or(6) as usize)?;
                 let scale = 10_i32.pow(6_usize.saturating_sub(digits) as u32);
                 field.put(number.saturating_mul(scale), &mut self.microsecond)?;
                 0
@@ -442,8 +442,9 @@ impl Reading {
 
     /// Microseconds since midnight.
     fn time_us(&self, text: &str) -> Result<i64> {
+        let fraction_us = i64::from(self.millisecond) * 1000 + i64::from(self.microsecond);
         let is_valid = (0..60).contains(&self.minute) && (0..60).contains(&self.second);
-        if !is_valid || !(0..86_400).contains(&self.second_of_day) {
+        if !is_valid || !(0..SECOND_US).contains(&fraction_us) || !(0..86_400).contains(&self.second_of_day) {
             return Err(overflow(text));
         }
         // Where both are given, each says what it names.
@@ -452,7 +453,7 @@ impl Reading {
         let minute = named(self.minute, self.second_of_day / 60 % 60);
         let second = named(self.second, self.second_of_day % 60);
         let seconds = hour * 3600 + minute * 60 + second;
-        Ok(seconds * SECOND_US + i64::from(self.millisecond) * 1000 + i64::from(self.microsecond))
+        Ok(seconds * SECOND_US + fraction_us)
     }
 
     /// The hour from 0 to 23.
@@ -561,8 +562,9 @@ pub(super) fn to_timestamp(text: &str, pattern: &str, zone: &TimeZone) -> Result
     let reading = read(text, pattern)?;
     let time_us = reading.time_us(text)?;
     let local = datetime::date_to_timestamp(reading.date(text)?)? + time_us;
-    match reading.zone_us()? {
-        Some(east_us) => Ok(local - east_us),
-        None => datetime::timestamp_to_timestamptz(local, zone),
-    }
+    let time = match reading.zone_us()? {
+        Some(east_us) => local - east_us,
+        None => datetime::timestamp_to_timestamptz(local, zone)?,
+    };
+    Ok(datetime::round_to_digits(time, reading.fraction_digits.unwrap_or(-1)))
 }

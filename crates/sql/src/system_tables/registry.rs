@@ -35,6 +35,7 @@ static FUNCTIONS: LazyLock<Vec<SystemTable>> = LazyLock::new(|| {
     let views = [
         ("pg_catalog.pg_show_all_settings()", 2084, "pg_settings"),
         ("pg_catalog.pg_timezone_names()", 2856, "pg_timezone_names"),
+        ("pg_catalog.pg_timezone_abbrevs()", 2599, "pg_timezone_abbrevs"),
         ("pg_catalog.pg_available_extensions()", 3082, "pg_available_extensions"),
     ];
     let views = views
@@ -152,6 +153,9 @@ fn recorded(line: &'static str) -> Option<SystemTable> {
         (Some(rows), _) => Content::Live(rows),
         (None, "pg_catalog.pg_settings") => Content::Session(|_, environment| Ok(values::settings(environment))),
         (None, "pg_catalog.pg_timezone_names") => Content::Session(|_, environment| singles::time_zones(environment)),
+        (None, "pg_catalog.pg_timezone_abbrevs") => {
+            Content::Session(|_, environment| singles::time_zone_abbreviations(environment))
+        }
         (None, "pg_catalog.pg_sequences") => Content::Session(schema_views::sequences),
         (None, "pg_catalog.pg_stat_bgwriter") => {
             Content::Session(|_, _| Ok(singles::nothing_counted("pg_stat_bgwriter")))

@@ -2,7 +2,7 @@
 
 use super::databases::row;
 use super::{Value, registry, text};
-use rubato_base::datetime::{Interval, TimeZone};
+use rubato_base::datetime::{Interval, SECOND_US, TimeZone};
 use rubato_base::{DataType, Numeric, Result};
 use rubato_formula::Environment;
 
@@ -33,17 +33,28 @@ pub(super) fn time_zones(environment: &dyn Environment) -> Result<Vec<Vec<Value>
         .collect();
     zones.sort_unstable_by_key(|(name, _)| *name);
     let row = |(name, zone): (&str, TimeZone)| {
-        let offset = Interval {
-            months: 0,
-            days: 0,
-            microseconds: i64::from(zone.offset_at(now)) * 1_000_000,
-        };
         vec![
             text(name),
             text(zone.abbreviation_at(now)),
-            Value::Interval(offset),
+            seconds(zone.offset_at(now)),
             Value::Bool(zone.is_summer_time_at(now)),
         ]
     };
     Ok(zones.into_iter().map(row).collect())
+}
+
+/// `pg_timezone_abbrevs`, as they are now.
+pub(super) fn time_zone_abbreviations(environment: &dyn Environment) -> Result<Vec<Vec<Value>>> {
+    let row = |(name, east_s, is_summer)| vec![text(name), seconds(east_s), Value::Bool(is_summer)];
+    Ok(TimeZone::abbreviations_at(environment.clock_time_us()?)
+        .map(row)
+        .collect())
+}
+
+fn seconds(count: i32) -> Value {
+    Value::Interval(Interval {
+        months: 0,
+        days: 0,
+        microseconds: i64::from(count) * SECOND_US,
+    })
 }

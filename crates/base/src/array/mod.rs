@@ -310,7 +310,6 @@ mod tests {
             (DataType::Text, "{nul, \"{\",\"a,b\"}", "{nul,\"{\",\"a,b\"}"),
             (DataType::Bool, "{t,false}", "{t,f}"),
             (DataType::Int4, "{{1,2},{3, NULL}}", "{{1,2},{3,NULL}}"),
-            (DataType::Int4, "{{},{}}", "{}"),
             (DataType::Int4, " [0:1] = {1,2}", "[0:1]={1,2}"),
             (DataType::Int4, "[1:2][-1:0]={{1,2},{3,4}}", "[1:2][-1:0]={{1,2},{3,4}}"),
             (DataType::Int4, "[1:2]={1,2}", "{1,2}"),

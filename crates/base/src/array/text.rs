@@ -128,7 +128,11 @@ impl Elements {
             self.lengths.push(None);
         }
         let mut count = 0;
-        if !reader.closes() {
+        let is_empty = reader.closes();
+        if is_empty && level > 0 {
+            return Err(reader.malformed("Unexpected \"}\" character."));
+        }
+        if !is_empty {
             loop {
                 if reader.begins_array() {
                     if self.leaf.is_some_and(|leaf| leaf <= level) {

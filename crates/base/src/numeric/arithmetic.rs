@@ -252,6 +252,11 @@ impl Numeric {
         self.rescale(digits, Rounding::HalfAwayFromZero)
     }
 
+    /// [`Numeric::round`]. 22003 where a digit more is one too many.
+    pub fn checked_round(&self, digits: i32) -> Result<Numeric> {
+        self.round(digits).checked_add(&Numeric::ZERO)
+    }
+
     /// Cut to `digits` digits after the point (before it, if negative).
     #[must_use]
     pub fn trunc(&self, digits: i32) -> Numeric {

@@ -25,7 +25,7 @@ fn power(a: f64, b: f64) -> Result<f64> {
     if a == 0.0 && b < 0.0 {
         return Err(power_error("zero raised to a negative power is undefined"));
     }
-    if a < 0.0 && a.is_finite() && b.is_finite() && b.floor() != b {
+    if a < 0.0 && !b.is_nan() && b.floor() != b {
         return Err(power_error(
             "a negative number raised to a non-integer power yields a complex result",
         ));

@@ -4,10 +4,10 @@ use super::FunctionEntry;
 use super::Implementation;
 use super::argument::{entry, typed};
 use super::text::cast_text;
-use crate::cast::text_of;
+use crate::cast::{cast_value, text_of};
 use crate::context::EvalContext;
 use ecow::EcoString;
-use rubato_base::{DataType, Error, Result, SqlState, Value};
+use rubato_base::{ColumnType, DataType, Error, Result, SqlState, Value};
 
 /// PostgreSQL's keywords that are not free for use as a name, in order.
 const KEYWORDS: [&str; 151] = [
@@ -193,8 +193,15 @@ struct Specifier {
     /// The argument's number, from 1, where it is given.
     position: Option<usize>,
     left_justified: bool,
-    width: usize,
+    width: Width,
     kind: char,
+}
+
+/// How wide a specifier's field is.
+enum Width {
+    Fixed(usize),
+    /// `*`: as an argument says, the next one where no number is given.
+    Argument(Option<usize>),
 }
 
 fn invalid(message: &str) -> Error {
@@ -203,6 +210,10 @@ fn invalid(message: &str) -> Error {
 
 /// Widest field that `format` fills.
 const WIDTH_MAX: usize = 1 << 24;
+
+fn number_too_large() -> Error {
+    Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, "number is out of range")
+}
 
 fn read_number(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Option<usize>> {
     let mut number = None;
@@ -213,12 +224,19 @@ fn read_number(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result
             .saturating_mul(10)
             .saturating_add(digit as usize);
         if next > WIDTH_MAX {
-            return Err(Error::new(
-                SqlState::NUMERIC_VALUE_OUT_OF_RANGE,
-                "number is out of range",
-            ));
+            return Err(number_too_large());
         }
         number = Some(next);
+    }
+    Ok(number)
+}
+
+/// The number of an argument, before its `$`.
+fn argument_number(number: usize) -> Result<usize> {
+    if number == 0 {
+        return Err(invalid(
+            "format specifies argument 0, but arguments are numbered from 1",
+        ));
     }
     Ok(number)
 }
@@ -227,31 +245,55 @@ fn read_specifier(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Res
     let mut specifier = Specifier {
         position: None,
         left_justified: false,
-        width: 0,
+        width: Width::Fixed(0),
         kind: '%',
     };
     let mut number = read_number(letters)?;
     if let (Some(position), Some('$')) = (number, letters.peek()) {
         letters.next();
-        if position == 0 {
-            return Err(invalid(
-                "format specifies argument 0, but arguments are numbered from 1",
-            ));
-        }
-        specifier.position = Some(position);
+        specifier.position = Some(argument_number(position)?);
         number = None;
     }
-    if number.is_none() {
-        while letters.next_if_eq(&'-').is_some() {
-            specifier.left_justified = true;
+    specifier.width = match number {
+        Some(width) => Width::Fixed(width),
+        None => {
+            while letters.next_if_eq(&'-').is_some() {
+                specifier.left_justified = true;
+            }
+            read_width(letters)?
         }
-        number = read_number(letters)?;
+    };
+    let unterminated = || invalid("unterminated format() type specifier").with_hint("For a single \"%\" use \"%%\".");
+    specifier.kind = letters.next().ok_or_else(unterminated)?;
+    match specifier.kind {
+        's' | 'I' | 'L' => Ok(specifier),
+        other => Err(invalid(&format!("unrecognized format() type specifier \"{other}\""))
+            .with_hint("For a single \"%\" use \"%%\".")),
     }
-    specifier.width = number.unwrap_or(0);
-    specifier.kind = letters
-        .next()
-        .ok_or_else(|| invalid("unterminated format() type specifier").with_hint("For a single \"%\" use \"%%\"."))?;
-    Ok(specifier)
+}
+
+fn read_width(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Width> {
+    if letters.next_if_eq(&'*').is_none() {
+        return Ok(Width::Fixed(read_number(letters)?.unwrap_or(0)));
+    }
+    let position = read_number(letters)?.map(argument_number).transpose()?;
+    if position.is_some() && letters.next_if_eq(&'$').is_none() {
+        return Err(invalid("width argument position must be ended by \"$\""));
+    }
+    Ok(Width::Argument(position))
+}
+
+/// A width that an argument gives; a negative one is filled behind. 22P02 for what is no number, 22003 for one too large.
+fn width_of(value: &Value, context: &EvalContext<'_>) -> Result<i32> {
+    if value.is_null() {
+        return Ok(0);
+    }
+    let text = text_of(value, DataType::Unknown, context.text)?;
+    let integer = ColumnType::plain(DataType::Int4);
+    match cast_value(Value::Text(text), DataType::Text, integer, false, context.text)? {
+        Value::Int4(width) if width.unsigned_abs() as usize <= WIDTH_MAX => Ok(width),
+        _ => Err(number_too_large()),
+    }
 }
 
 fn formatted(value: &Value, kind: char, context: &EvalContext<'_>) -> Result<EcoString> {
@@ -265,9 +307,7 @@ fn formatted(value: &Value, kind: char, context: &EvalContext<'_>) -> Result<Eco
         )),
         ('I', _) => Ok(quote_identifier(&text()?)),
         ('L', Value::Null) => Ok(EcoString::from("NULL")),
-        ('L', _) => Ok(quote_literal(&text()?)),
-        (other, _) => Err(invalid(&format!("unrecognized format() type specifier \"{other}\""))
-            .with_hint("For a single \"%\" use \"%%\".")),
+        _ => Ok(quote_literal(&text()?)),
     }
 }
 
@@ -288,15 +328,22 @@ fn format_text(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> 
             continue;
         }
         let specifier = read_specifier(&mut letters)?;
-        let index = specifier.position.map_or(next, |position| position - 1);
-        next = index + 1;
-        let value = values
-            .get(index)
-            .ok_or_else(|| invalid("too few arguments for format()"))?;
-        let text = formatted(value, specifier.kind, context)?;
-        let missing = specifier.width.saturating_sub(text.chars().count());
-        let padding = " ".repeat(missing);
-        let (first, second) = if specifier.left_justified {
+        let mut argument = |position: Option<usize>| {
+            let index = position.map_or(next, |position| position - 1);
+            next = index + 1;
+            let value = values.get(index);
+            value.ok_or_else(|| invalid("too few arguments for format()"))
+        };
+        let (width, is_negative) = match specifier.width {
+            Width::Fixed(width) => (width, false),
+            Width::Argument(position) => {
+                let width = width_of(argument(position)?, context)?;
+                (width.unsigned_abs() as usize, width < 0)
+            }
+        };
+        let text = formatted(argument(specifier.position)?, specifier.kind, context)?;
+        let padding = " ".repeat(width.saturating_sub(text.chars().count()));
+        let (first, second) = if specifier.left_justified || is_negative {
             (text.as_str(), padding.as_str())
         } else {
             (padding.as_str(), text.as_str())

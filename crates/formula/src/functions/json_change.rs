@@ -223,10 +223,22 @@ fn steps(path: &Array) -> Result<Vec<&str>> {
     Ok(path.items.iter().filter_map(Value::as_str).collect())
 }
 
+fn is_empty(json: &Json) -> bool {
+    match json {
+        Json::Array(items) => items.is_empty(),
+        Json::Object(pairs) => pairs.is_empty(),
+        _ => false,
+    }
+}
+
 fn edited(arguments: &[Value], what: &str, change: Edit<'_>) -> Result<Value> {
     let json: &Json = argument(arguments, 0)?;
     if json.is_scalar() {
         return Err(invalid(format!("cannot {what} path in scalar")));
+    }
+    // Nothing can be found in it, wherever the path leads.
+    if is_empty(json) && change.addition().is_none() {
+        return Ok(value_at(arguments, 0).clone());
     }
     let path = steps(argument(arguments, 1)?)?;
     let mut json = json.clone();

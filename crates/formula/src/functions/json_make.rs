@@ -147,11 +147,35 @@ fn to_json(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
 
 fn array_to_json(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
     let array: &Array = argument(arguments, 0)?;
-    let pretty = matches!(arguments.get(1), Some(Value::Bool(true)));
-    let delimiter = if pretty { ",\n " } else { "," };
+    let delimiter = if flag(arguments, 1) { ",\n " } else { "," };
     let mut out = Vec::new();
     write_array(array, 0, &mut array.items.iter(), (context.text, delimiter), &mut out);
     text_value(out)
+}
+
+/// Whether the argument that may be left out is true.
+fn flag(arguments: &[Value], index: usize) -> bool {
+    matches!(arguments.get(index), Some(Value::Bool(true)))
+}
+
+/// The text of an object with a line for each of its pairs.
+fn in_lines(document: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(document.len());
+    let (mut depth, mut is_quoted, mut is_escaped) = (0, false, false);
+    for byte in document.bytes() {
+        out.push(byte);
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_quoted,
+            b'"' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            b',' if depth == 1 => out.extend_from_slice(b"\n "),
+            _ => {}
+        }
+    }
+    out
 }
 
 fn to_jsonb(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
@@ -313,6 +337,9 @@ pub(super) static JSON_MAKE: &[FunctionEntry] = &[
         .variadic()
         .lenient(),
     entry!("row_to_json" (Json) -> Json, Implementation::Unary(|a| Ok(a.clone()))),
+    entry!("row_to_json" (Json, Bool) -> Json, Implementation::Many(|a| {
+        if flag(a, 1) { text_value(in_lines(argument(a, 0)?)) } else { Ok(value_at(a, 0).clone()) }
+    })),
     entry!("json_build_object" () -> Json, Implementation::Many(build_json_object)),
     entry!("json_build_object" (Any) -> Json, Implementation::Many(build_json_object))
         .variadic()

@@ -16,7 +16,16 @@ fn ends_with_escape() -> Error {
 /// compared, since in UTF-8 no character's bytes begin within another's; only `_` counts characters. Time is at most the product of
 /// the lengths.
 pub(crate) fn like(text: &str, pattern: &str) -> Result<bool> {
-    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    matches(text.as_bytes(), pattern.as_bytes(), character_bytes)
+}
+
+/// The same of bytes, each of which is a character.
+fn like_bytes(bytes: &[u8], pattern: &[u8]) -> Result<bool> {
+    matches(bytes, pattern, |_| 1)
+}
+
+/// `length_of` says how long the character is that begins with a byte.
+fn matches(text: &[u8], pattern: &[u8], length_of: fn(u8) -> usize) -> Result<bool> {
     let (mut at, mut next) = (0, 0);
     // Where to resume after the last `%`: pattern position behind it, and the text position it now reaches to.
     let mut resume: Option<(usize, usize)> = None;
@@ -27,7 +36,7 @@ pub(crate) fn like(text: &str, pattern: &str) -> Result<bool> {
                 resume = Some((next, at));
                 continue;
             }
-            Some(b'_') if at < text.len() => Some((next + 1, at + character_bytes(text[at]))),
+            Some(b'_') if at < text.len() => Some((next + 1, at + length_of(text[at]))),
             // As in PostgreSQL, a lone escape is only noticed where text is left for it to match.
             Some(b'\\') if at < text.len() => {
                 let literal = *pattern.get(next + 1).ok_or_else(ends_with_escape)?;
@@ -42,7 +51,7 @@ pub(crate) fn like(text: &str, pattern: &str) -> Result<bool> {
             (Some((pattern_position, text_position)), _) => (next, at) = (pattern_position, text_position),
             // The last `%` takes one character more.
             (None, Some((behind, reached))) if reached < text.len() => {
-                let reached = reached + character_bytes(text[reached]);
+                let reached = reached + length_of(text[reached]);
                 resume = Some((behind, reached));
                 (next, at) = (behind, reached);
             }
@@ -67,27 +76,33 @@ fn ilike(text: &str, pattern: &str) -> Result<bool> {
 
 /// The pattern of `LIKE ... ESCAPE escape`, rewritten to the backslash.
 fn with_escape(pattern: &str, escape: &str) -> Result<EcoString> {
-    let mut letters = escape.chars();
-    let escape = letters.next();
-    if letters.next().is_some() {
-        return Err(Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
-            .with_hint("Escape string must be empty or one character."));
+    let escape = escape_character(escape)?;
+    Ok(escaped_anew(pattern.chars(), escape, '\\').collect())
+}
+
+/// The same of bytes.
+fn bytes_with_escape(pattern: &[u8], escape: &[u8]) -> Result<Vec<u8>> {
+    if escape.len() > 1 {
+        return Err(no_escape());
     }
-    let mut result = EcoString::with_capacity(pattern.len());
+    let bytes = pattern.iter().copied();
+    Ok(escaped_anew(bytes, escape.first().copied(), b'\\').collect())
+}
+
+/// A pattern with a backslash in place of its escape.
+fn escaped_anew<L: Copy + PartialEq>(
+    pattern: impl Iterator<Item = L>,
+    escape: Option<L>,
+    backslash: L,
+) -> impl Iterator<Item = L> {
     let mut literal = false;
-    for letter in pattern.chars() {
-        if !literal && Some(letter) == escape {
-            result.push('\\');
-            literal = true;
-        } else {
-            if letter == '\\' && !literal {
-                result.push('\\');
-            }
-            result.push(letter);
-            literal = false;
-        }
-    }
-    Ok(result)
+    pattern.flat_map(move |letter| {
+        let is_escape = !literal && Some(letter) == escape;
+        let is_bare = letter == backslash && !literal && !is_escape;
+        literal = is_escape;
+        let letter = if is_escape { backslash } else { letter };
+        is_bare.then_some(backslash).into_iter().chain([letter])
+    })
 }
 
 /// The text that every match starts with, and whether the pattern is nothing else (no wildcards): for a range over an index.
@@ -115,6 +130,11 @@ pub(super) static LIKE: &[FunctionEntry] = &[
     entry!("!~~" (Char, Text) -> Bool, typed!(|a: &str, b: &str| like(a, b).map(|matches| !matches))),
     entry!("~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b))),
     entry!("!~~*" (Char, Text) -> Bool, typed!(|a: &str, b: &str| ilike(a, b).map(|matches| !matches))),
+    entry!("~~" (Bytea, Bytea) -> Bool, typed!(|a: &[u8], b: &[u8]| like_bytes(a, b))),
+    entry!("!~~" (Bytea, Bytea) -> Bool, typed!(|a: &[u8], b: &[u8]| like_bytes(a, b).map(|matches| !matches))),
+    entry!("like" (Bytea, Bytea) -> Bool, typed!(|a: &[u8], b: &[u8]| like_bytes(a, b))),
+    entry!("notlike" (Bytea, Bytea) -> Bool, typed!(|a: &[u8], b: &[u8]| like_bytes(a, b).map(|matches| !matches))),
+    entry!("like_escape" (Bytea, Bytea) -> Bytea, typed!(|pattern: &[u8], escape: &[u8]| bytes_with_escape(pattern, escape))),
     entry!("like" (Text, Text) -> Bool, typed!(|text: &str, pattern: &str| like(text, pattern))),
     entry!("notlike" (Text, Text) -> Bool, typed!(|text: &str, pattern: &str| like(text, pattern).map(|found| !found))),
     entry!("similar_to_escape" (Text) -> Text, typed!(|pattern: &str| similar_pattern(pattern, "\\"))),
@@ -122,14 +142,19 @@ pub(super) static LIKE: &[FunctionEntry] = &[
     entry!("like_escape" (Text, Text) -> Text, typed!(|pattern: &str, escape: &str| with_escape(pattern, escape))),
 ];
 
+/// 22025
+fn no_escape() -> Error {
+    Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
+        .with_hint("Escape string must be empty or one character.")
+}
+
 fn escape_character(escape: &str) -> Result<Option<char>> {
     let mut characters = escape.chars();
     let escape = characters.next();
-    if characters.next().is_some() {
-        return Err(Error::new(SqlState::INVALID_ESCAPE_SEQUENCE, "invalid escape string")
-            .with_hint("Escape string must be empty or one character."));
+    match characters.next() {
+        Some(_) => Err(no_escape()),
+        None => Ok(escape),
     }
-    Ok(escape)
 }
 
 /// The regular expression that a pattern of SIMILAR TO is. 22025 for an escape of more than one character.

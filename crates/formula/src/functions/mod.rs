@@ -33,7 +33,9 @@ mod network;
 mod normal_form;
 mod number_pattern;
 mod number_reading;
+mod number_showing;
 mod numeric_math;
+mod operator_names;
 mod ordered;
 mod regular;
 mod regular_places;
@@ -57,6 +59,7 @@ pub(crate) use json_read::node_text;
 pub(crate) use json_search::path_results;
 pub use like::like_prefix;
 pub(crate) use regular::{all_matches, matches_pattern, split_by_pattern};
+pub(crate) use regular_places::without_global;
 pub use resolve::{Resolved, resolve_function, resolve_operator};
 pub(crate) use resolve::{needs_no_cast, operator_error};
 pub(crate) use resolve::{no_array, resolve_among};
@@ -292,11 +295,18 @@ impl Function {
 /// Every overload by name.
 static REGISTRY: LazyLock<BTreeMap<&'static str, Vec<&'static FunctionEntry>>> = LazyLock::new(|| {
     let mut registry: BTreeMap<&'static str, Vec<&'static FunctionEntry>> = BTreeMap::new();
-    for entry in FAMILIES.iter().copied().flatten() {
+    for entry in entries() {
         registry.entry(entry.name).or_default().push(entry);
     }
     registry
 });
+
+/// The operators under the names of their functions.
+static OPERATORS: LazyLock<Vec<&'static FunctionEntry>> = LazyLock::new(|| operator_names::named(FAMILIES));
+
+fn entries() -> impl Iterator<Item = &'static FunctionEntry> {
+    FAMILIES.iter().copied().flatten().chain(OPERATORS.iter().copied())
+}
 
 static FAMILIES: &[&[FunctionEntry]] = &[
     arithmetic::ARITHMETIC,
@@ -305,6 +315,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     bits::BITS,
     byte_bits::BYTE_BITS,
     bytes::BYTES,
+    bytes::SENT,
     catalog::CATALOG,
     catalog::RIGHTS,
     clock::CLOCK,
@@ -325,9 +336,10 @@ static FAMILIES: &[&[FunctionEntry]] = &[
     interval_pattern::INTERVAL_PATTERN,
     names::NAMES,
     network::NETWORK,
-    number_pattern::NUMBER_PATTERN,
+    number_showing::NUMBER_SHOWING,
     number_reading::NUMBER_READING,
     numeric_math::NUMERIC_MATH,
+    operator_names::COMPARISONS,
     ordered::ORDERED,
     regular::REGULAR,
     regular_places::REGULAR_PLACES,
@@ -348,7 +360,7 @@ static FAMILIES: &[&[FunctionEntry]] = &[
 
 /// Every overload of every function and operator, in a fixed order: for `pg_proc` and for tests.
 pub fn all_functions() -> impl Iterator<Item = Function> {
-    FAMILIES.iter().copied().flatten().map(Function)
+    entries().map(Function)
 }
 
 /// Whether there is a function of this name, with whatever arguments.

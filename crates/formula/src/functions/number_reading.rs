@@ -2,20 +2,22 @@
 
 use super::FunctionEntry;
 use super::argument::{entry, typed};
+use super::number_pattern::{Pattern, Place};
 use rubato_base::{Error, Numeric, Result, SqlState};
 
 /// A text on its way through a pattern.
 struct Reading<'a> {
+    pattern: &'a Pattern,
     rest: &'a str,
+    /// Digits, and the point among them.
     digits: String,
-    is_negative: bool,
-    has_sign: bool,
+    /// `-` or `+`, once it was read.
+    sign: Option<char>,
     has_point: bool,
-    pattern_has_point: bool,
-    /// How many more digits the pattern has room for behind the point.
-    decimals_left: usize,
-    /// Digits behind a `V`, by which the number is to be divided.
-    shift: Option<u32>,
+    /// How many digits were read.
+    count: usize,
+    /// How many of them behind the point.
+    behind: usize,
 }
 
 impl Reading<'_> {
@@ -27,158 +29,146 @@ impl Reading<'_> {
         self.rest = &self.rest[self.next().map_or(0, char::len_utf8)..];
     }
 
-    fn take(&mut self, wanted: char) -> bool {
-        let found = self.next() == Some(wanted);
-        if found {
-            self.skip();
-        }
-        found
-    }
-
-    fn sign(&mut self) {
-        if self.has_sign {
-            return;
-        }
-        self.has_sign = true;
+    /// A sign that is next there; `<` is one where the pattern has brackets.
+    fn take_sign(&mut self, brackets: bool) {
         match self.next() {
-            Some('-' | '<') => self.is_negative = true,
-            Some('+') => {}
-            _ => {
-                self.has_sign = false;
-                return;
-            }
+            Some('<') if brackets => self.sign = Some('-'),
+            Some(sign @ ('-' | '+')) => self.sign = Some(sign),
+            _ => return,
         }
         self.skip();
     }
 
-    fn digit(&mut self) {
-        if self.digits.is_empty() {
-            self.rest = self.rest.trim_start();
-            self.sign();
+    /// A place of a digit or of the point, either of which may be there.
+    fn digit_or_point(&mut self, is_digit: bool) {
+        if self.next() == Some(' ') {
+            self.skip();
         }
-        match self.next() {
+        if self.sign.is_none() && is_digit && self.count == 0 {
+            self.take_sign(self.pattern.brackets);
+        }
+        let taken = match self.next() {
             Some(digit) if digit.is_ascii_digit() => {
-                if self.has_point && self.decimals_left == 0 {
+                if self.has_point && self.behind == self.pattern.behind {
+                    self.skip();
                     return;
                 }
                 self.digits.push(digit);
-                self.skip();
-                self.shift = self.shift.map(|shift| shift + 1);
-                self.decimals_left -= usize::from(self.has_point);
+                self.count += 1;
+                self.behind += usize::from(self.has_point);
+                true
             }
-            // In front of its place in the pattern, where the number has fewer digits.
-            Some('.') if self.pattern_has_point && !self.has_point => self.point(),
-            // A point that the pattern does not have ends the number.
-            Some('.') if !self.pattern_has_point && self.shift.is_none() && !self.digits.is_empty() => self.rest = "",
-            _ => {}
+            Some('.') if self.pattern.has_point && !self.has_point => {
+                self.digits.push('.');
+                self.has_point = true;
+                true
+            }
+            Some(_) => false,
+            None => return,
+        };
+        let is_signless = self.sign.is_none() && self.count > 0;
+        let own_signs = self.pattern.has_plus || self.pattern.has_minus;
+        match (taken, self.pattern.sign) {
+            (true, Some(_)) if is_signless => {
+                // S belongs to the last digit, wherever it stands.
+                self.skip();
+                self.take_sign(false);
+            }
+            (false, None) if is_signless && own_signs => {
+                self.sign = self.next().filter(|letter| matches!(letter, '-' | '+'));
+                self.skip();
+            }
+            // A place takes a letter, whatever it is.
+            _ => self.skip(),
         }
     }
 
-    fn point(&mut self) {
-        if self.has_point {
-            self.digit();
-        } else if self.take('.') {
-            self.has_point = true;
-            self.digits.push('.');
+    /// A place for a sign of its own: one of these, else what is no part of a number.
+    fn own_sign(&mut self, signs: &[char]) {
+        match self.next().filter(|next| signs.contains(next)) {
+            Some(sign) => {
+                self.sign = Some(sign);
+                self.skip();
+            }
+            None => self.skip_others(1),
         }
     }
-}
 
-/// The keyword that a pattern begins with.
-fn keyword(pattern: &str) -> Option<&'static str> {
-    const KEYWORDS: [&str; 16] = [
-        "FM", "MI", "PL", "PR", "RN", "SG", "SP", "TH", "S", "D", "G", "L", "V", "9", "0", "B",
-    ];
-    let begins = |word: &&str| {
-        pattern
-            .get(..word.len())
-            .is_some_and(|head| head.eq_ignore_ascii_case(word))
-    };
-    KEYWORDS.into_iter().find(begins)
-}
-
-/// How many digits a pattern has behind its point, if it has one.
-fn decimals_of(pattern: &str) -> Option<usize> {
-    let mut decimals = None;
-    let mut rest = pattern;
-    while let Some(letter) = rest.chars().next() {
-        if letter == '"' {
-            let inside = &rest[1..];
-            rest = inside.find('"').map_or("", |end| &inside[end + 1..]);
-            continue;
-        }
-        let word = keyword(rest);
-        rest = &rest[word.map_or(letter.len_utf8(), str::len)..];
-        match word {
-            Some("D") => decimals = decimals.or(Some(0)),
-            None if letter == '.' => decimals = decimals.or(Some(0)),
-            Some("9" | "0") => decimals = decimals.map(|count| count + 1),
-            _ => {}
+    /// At most so many letters that are no part of a number.
+    fn skip_others(&mut self, count: usize) {
+        for _ in 0..count {
+            if self.next().is_none_or(|next| "0123456789.,+-".contains(next)) {
+                return;
+            }
+            self.skip();
         }
     }
-    decimals
+
+    fn place(&mut self, place: Place) {
+        match place {
+            Place::Digit | Place::Zero => self.digit_or_point(true),
+            Place::Point => self.digit_or_point(false),
+            Place::Group if self.pattern.is_tight => {}
+            Place::Group => self.rest = self.rest.strip_prefix(',').unwrap_or(self.rest),
+            Place::Currency => self.skip_others(1),
+            Place::Ordinal(_) if self.pattern.has_point => {}
+            Place::Ordinal(_) => self.skip_others(2),
+            Place::Minus => self.own_sign(&['-']),
+            Place::Plus => self.own_sign(&['+']),
+            Place::PlusOrMinus => self.own_sign(&['-', '+']),
+            Place::Roman(_) => {}
+            Place::Literal(_) => self.skip(),
+        }
+    }
+
+    /// The number that was read. 22P02 if there was none, 22003 where it has more digits than the pattern.
+    fn finish(self) -> Result<Numeric> {
+        if self.count == 0 {
+            let sign = self.sign.unwrap_or(' ');
+            let message = format!("invalid input syntax for type numeric: \"{sign}\"");
+            return Err(Error::new(SqlState::INVALID_TEXT_REPRESENTATION, message));
+        }
+        let precision = self.pattern.before + self.pattern.shift + self.behind;
+        let number =
+            Numeric::parse(self.digits.trim_end_matches('.'))?.with_modifier(precision as u32, self.behind as i32)?;
+        let number = if self.sign == Some('-') { number.neg() } else { number };
+        if !self.pattern.has_shift {
+            return Ok(number);
+        }
+        let shift = -(self.pattern.shift as i64);
+        number.checked_mul(&Numeric::from(10_i64).power(&Numeric::from(shift))?)
+    }
 }
 
 fn to_number(text: &str, pattern: &str) -> Result<Option<Numeric>> {
     if pattern.is_empty() {
         return Ok(None);
     }
-    let decimals = decimals_of(pattern);
+    let pattern = Pattern::parse(pattern)?;
+    for (refused, word) in [(pattern.scientific, "EEEE"), (pattern.roman, "RN")] {
+        if refused {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                format!("\"{word}\" not supported for input"),
+            ));
+        }
+    }
     let mut reading = Reading {
+        pattern: &pattern,
         rest: text,
         digits: String::new(),
-        is_negative: false,
-        has_sign: false,
+        sign: None,
         has_point: false,
-        pattern_has_point: decimals.is_some(),
-        decimals_left: decimals.unwrap_or(0),
-        shift: None,
+        count: 0,
+        behind: 0,
     };
-    let mut pattern = pattern;
-    while let Some(letter) = pattern.chars().next() {
-        if letter == '"' {
-            let inside = &pattern[1..];
-            let end = inside.find('"').unwrap_or(inside.len());
-            inside[..end].chars().for_each(|_| reading.skip());
-            pattern = inside.get(end + 1..).unwrap_or("");
-            continue;
+    for place in &pattern.places {
+        if reading.rest.is_empty() {
+            break;
         }
-        let word = keyword(pattern);
-        pattern = &pattern[word.map_or(letter.len_utf8(), str::len)..];
-        match word {
-            Some("9" | "0") => reading.digit(),
-            Some("D") => reading.point(),
-            None if letter == '.' => reading.point(),
-            Some("G") => drop(reading.take(',')),
-            None if letter == ',' => drop(reading.take(',')),
-            Some("S" | "SG" | "MI" | "PL") => {
-                if reading.digits.is_empty() {
-                    reading.rest = reading.rest.trim_start();
-                }
-                reading.sign();
-            }
-            Some("PR") => drop(reading.take('>')),
-            Some("V") => reading.shift = Some(0),
-            Some("L") if reading.next().is_some_and(|next| !next.is_ascii_digit()) => reading.skip(),
-            Some("TH") => (0..2).for_each(|_| reading.skip()),
-            Some("RN") => return Err(Error::unsupported("\"RN\" in the reading of a number")),
-            Some(_) => {}
-            None => reading.skip(),
-        }
+        reading.place(*place);
     }
-    finish(&reading)
-}
-
-fn finish(reading: &Reading<'_>) -> Result<Option<Numeric>> {
-    if !reading.digits.contains(|letter: char| letter.is_ascii_digit()) {
-        let message = "invalid input syntax for type numeric: \" \"";
-        return Err(Error::new(SqlState::INVALID_TEXT_REPRESENTATION, message));
-    }
-    let mut number = Numeric::parse(&reading.digits)?;
-    if let Some(shift) = reading.shift.filter(|shift| *shift > 0) {
-        number = number.checked_div(&Numeric::from_i64(10).power(&Numeric::from_i64(shift.into()))?)?;
-    }
-    Ok(Some(if reading.is_negative { number.neg() } else { number }))
+    reading.finish().map(Some)
 }
 
 pub(super) static NUMBER_READING: &[FunctionEntry] = &[

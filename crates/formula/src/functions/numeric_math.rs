@@ -30,6 +30,30 @@ fn narrow(wide: Result<i64>) -> Result<i32> {
     wide.and_then(|wide| i32::try_from(wide).map_err(|_| out_of_range("integer")))
 }
 
+/// NaN for what has no divisors.
+fn numeric_gcd(a: &Numeric, b: &Numeric) -> Result<Numeric> {
+    if !a.is_finite() || !b.is_finite() {
+        return Ok(Numeric::NAN);
+    }
+    let scale = a.scale().max(b.scale()) as i32;
+    let (mut a, mut b) = (a.abs(), b.abs());
+    while !b.is_zero() {
+        let rest = a.checked_rem(&b)?;
+        (a, b) = (b, rest);
+    }
+    Ok(a.round(scale))
+}
+
+/// 22003 for a multiple that is too large.
+fn numeric_lcm(a: &Numeric, b: &Numeric) -> Result<Numeric> {
+    let divisor = numeric_gcd(a, b)?;
+    if divisor.is_nan() || divisor.is_zero() {
+        return Ok(divisor);
+    }
+    let scale = a.scale().max(b.scale()) as i32;
+    Ok(a.checked_div_integer(&divisor)?.checked_mul(b)?.abs().round(scale))
+}
+
 fn min_scale(number: &Numeric) -> Option<i32> {
     if !number.is_finite() {
         return None;
@@ -93,8 +117,8 @@ pub(super) static NUMERIC_MATH: &[FunctionEntry] = &[
     entry!("ceil" (Numeric) -> Numeric, typed!(|a: &Numeric| a.ceil())),
     entry!("ceiling" (Numeric) -> Numeric, typed!(|a: &Numeric| a.ceil())),
     entry!("floor" (Numeric) -> Numeric, typed!(|a: &Numeric| a.floor())),
-    entry!("round" (Numeric) -> Numeric, typed!(|a: &Numeric| a.round(0))),
-    entry!("round" (Numeric, Int4) -> Numeric, typed!(|a: &Numeric, digits: i32| a.round(digits))),
+    entry!("round" (Numeric) -> Numeric, typed!(|a: &Numeric| a.checked_round(0))),
+    entry!("round" (Numeric, Int4) -> Numeric, typed!(|a: &Numeric, digits: i32| a.checked_round(digits))),
     entry!("trunc" (Numeric) -> Numeric, typed!(|a: &Numeric| a.trunc(0))),
     entry!("trunc" (Numeric, Int4) -> Numeric, typed!(|a: &Numeric, digits: i32| a.trunc(digits))),
     entry!("div" (Numeric, Numeric) -> Numeric, typed!(|a: &Numeric, b: &Numeric| a.checked_div_integer(b))),
@@ -121,6 +145,8 @@ pub(super) static NUMERIC_MATH: &[FunctionEntry] = &[
     entry!("trim_scale" (Numeric) -> Numeric, typed!(|a: Numeric| min_scale(&a).map_or(a.clone(), |digits| a.trunc(digits)))),
     entry!("gcd" (Int4, Int4) -> Int4, typed!(|a: i32, b: i32| narrow(gcd(a.into(), b.into())))),
     entry!("gcd" (Int8, Int8) -> Int8, typed!(|a: i64, b: i64| gcd(a, b))),
+    entry!("gcd" (Numeric, Numeric) -> Numeric, typed!(|a: &Numeric, b: &Numeric| numeric_gcd(a, b))),
+    entry!("lcm" (Numeric, Numeric) -> Numeric, typed!(|a: &Numeric, b: &Numeric| numeric_lcm(a, b))),
     entry!("lcm" (Int4, Int4) -> Int4, typed!(|a: i32, b: i32| narrow(lcm(a.into(), b.into())))),
     entry!("lcm" (Int8, Int8) -> Int8, typed!(|a: i64, b: i64| lcm(a, b))),
 ];

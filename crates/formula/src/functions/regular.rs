@@ -230,13 +230,8 @@ pub(crate) fn split_by_pattern(text: &str, pattern: &str, flags: &str) -> Result
 
 /// The groups of the first match, or the whole match where there is no group.
 fn first_match(text: &str, pattern: &str, flags: &str) -> Result<Option<Array>> {
-    if flags.contains('g') {
-        let error = Error::new(
-            SqlState::INVALID_PARAMETER_VALUE,
-            "regexp_match() does not support the \"global\" option",
-        );
-        return Err(error.with_hint("Use the regexp_matches function instead."));
-    }
+    super::regular_places::without_global(flags, "regexp_match")
+        .map_err(|error| error.with_hint("Use the regexp_matches function instead."))?;
     let regex = compiled(pattern, false, flags)?;
     Ok(regex.captures(text).map(|captures| groups(&captures)))
 }
@@ -288,6 +283,7 @@ pub(super) static REGULAR: &[FunctionEntry] = &[
     })),
     entry!("regexp_split_to_array" (Text, Text) -> TextArray, typed!(|a: &str, b: &str| split_to_array(a, b, ""))),
     entry!("regexp_split_to_array" (Text, Text, Text) -> TextArray, typed!(|a: &str, b: &str, flags: &str| {
+        super::regular_places::without_global(flags, "regexp_split_to_array")?;
         split_to_array(a, b, flags)
     })),
     entry!("substring" (Text, Text) -> Text, typed!(|a: &str, b: &str| substring(a, b))),

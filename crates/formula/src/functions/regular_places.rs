@@ -36,7 +36,7 @@ fn flags_of<'a>(arguments: &'a [Value], index: usize, name: &str) -> Result<&'a 
 }
 
 /// 22023 for the flag that asks for all matches.
-pub(super) fn without_global(flags: &str, name: &str) -> Result<()> {
+pub(crate) fn without_global(flags: &str, name: &str) -> Result<()> {
     if flags.contains('g') {
         let message = format!("{name}() does not support the \"global\" option");
         return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));

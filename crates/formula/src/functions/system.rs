@@ -2,7 +2,7 @@
 
 use super::FunctionEntry;
 use super::Implementation;
-use super::argument::{entry, typed};
+use super::argument::{argument, entry, typed};
 use crate::context::{EvalContext, SessionFact, SizePart};
 use ecow::EcoString;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
@@ -58,10 +58,22 @@ fn terminate(context: &EvalContext<'_>, process: i32, timeout_ms: i64) -> Result
 }
 
 fn relation_size(arguments: &[Value], context: &EvalContext<'_>, part: SizePart) -> Result<Value> {
-    let (Some(sizes), [relation]) = (context.sizes, arguments) else {
+    let (Some(sizes), Some(relation)) = (context.sizes, arguments.first()) else {
         return Ok(Value::Null);
     };
     Ok(sizes.relation(relation, part)?.map_or(Value::Null, Value::Int8))
+}
+
+/// The size of one of PostgreSQL's forks of a relation, of which there is the first alone. 22023 for a name that none has.
+fn fork_size(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
+    let own = relation_size(arguments, context, SizePart::Own)?;
+    match argument(arguments, 1)? {
+        "main" => Ok(own),
+        "fsm" | "vm" | "init" if own.is_null() => Ok(Value::Null),
+        "fsm" | "vm" | "init" => Ok(Value::Int8(0)),
+        _ => Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, "invalid fork name")
+            .with_hint("Valid fork names are \"main\", \"fsm\", \"vm\", and \"init\".")),
+    }
 }
 
 fn database_size(arguments: &[Value], context: &EvalContext<'_>) -> Result<Value> {
@@ -159,6 +171,8 @@ pub(super) static SYSTEM: &[FunctionEntry] = &[
     entry!("pg_size_pretty" (Int8) -> Text, typed!(|bytes: i64| size_pretty(bytes))),
     size!("pg_relation_size"(Oid), Own),
     size!("pg_relation_size"(Text), Own),
+    entry!("pg_relation_size" (Oid, Text) -> Int8, Implementation::Context(fork_size)).volatile(),
+    entry!("pg_relation_size" (Text, Text) -> Int8, Implementation::Context(fork_size)).volatile(),
     size!("pg_table_size"(Oid), Own),
     size!("pg_table_size"(Text), Own),
     size!("pg_indexes_size"(Oid), Indexes),

@@ -46,6 +46,20 @@ pub(super) fn window(start: i32, length: Option<i32>) -> Result<(i64, i64)> {
     Ok((start.max(1), end.max(1)))
 }
 
+/// How much stands before and from where it goes on behind what an overlay replaces: `length` from `start` (from 1). 22011 for a start
+/// before the first.
+pub(super) fn replaced_window(start: i32, length: i32) -> Result<(usize, usize)> {
+    if start <= 0 {
+        return Err(Error::new(
+            SqlState::SUBSTRING_ERROR,
+            "negative substring length not allowed",
+        ));
+    }
+    let before = i64::from(start) - 1;
+    let resume = usize::try_from(before + i64::from(length)).unwrap_or(0);
+    Ok((before as usize, resume))
+}
+
 /// The byte position of character `index` (from 0), or the end.
 fn byte_of(text: &str, index: i64) -> usize {
     let index = usize::try_from(index).unwrap_or(0);
@@ -153,6 +167,14 @@ pub(super) static TEXT: &[FunctionEntry] = &[
     entry!("||" (Text, Text) -> Text, typed!(|a: &str, b: &str| joined(a, b))),
     entry!("||" (Any, Text) -> Text, typed!(with c |a: &Value, b: &str| joined(&cast_text(a, c)?, b))).stable(),
     entry!("||" (Text, Any) -> Text, typed!(with c |a: &str, b: &Value| joined(a, &cast_text(b, c)?))).stable(),
+    entry!("~<~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| a < b)),
+    entry!("~<=~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| a <= b)),
+    entry!("~>=~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| a >= b)),
+    entry!("~>~" (Text, Text) -> Bool, typed!(|a: &str, b: &str| a > b)),
+    entry!("~<~" (Char, Char) -> Bool, typed!(|a: &str, b: &str| trimmed_blanks(a) < trimmed_blanks(b))),
+    entry!("~<=~" (Char, Char) -> Bool, typed!(|a: &str, b: &str| trimmed_blanks(a) <= trimmed_blanks(b))),
+    entry!("~>=~" (Char, Char) -> Bool, typed!(|a: &str, b: &str| trimmed_blanks(a) >= trimmed_blanks(b))),
+    entry!("~>~" (Char, Char) -> Bool, typed!(|a: &str, b: &str| trimmed_blanks(a) > trimmed_blanks(b))),
     entry!("length" (Text) -> Int4, typed!(|a: &str| characters(a))),
     entry!("length" (Char) -> Int4, typed!(|a: &str| characters(trimmed_blanks(a)))),
     entry!("char_length" (Text) -> Int4, typed!(|a: &str| characters(a))),

@@ -2,7 +2,7 @@
 
 use super::FunctionEntry;
 use super::argument::{entry, typed};
-use super::text::{TEXT_BYTES_MAX, too_long};
+use super::text::{TEXT_BYTES_MAX, replaced_window, too_long};
 use ecow::EcoString;
 use rubato_base::{Error, Result, SqlState};
 
@@ -147,14 +147,7 @@ pub(super) static TEXT_EDIT: &[FunctionEntry] = &[
 
 /// `text` with `length` characters from `start` (from 1) replaced by `patch`.
 fn overlay(text: &str, patch: &str, start: i32, length: i32) -> Result<EcoString> {
-    if start <= 0 {
-        return Err(Error::new(
-            SqlState::SUBSTRING_ERROR,
-            "negative substring length not allowed",
-        ));
-    }
-    let (start, resume) = (start as usize - 1, i64::from(start) - 1 + i64::from(length));
-    let resume = usize::try_from(resume).unwrap_or(0);
+    let (start, resume) = replaced_window(start, length)?;
     Ok(text
         .chars()
         .take(start)

@@ -132,9 +132,6 @@ impl<'a> Walk<'a> {
             Step::Number(number) => self.constant(Json::Number(number.clone()), steps, scope, out),
             Step::String(text) => self.constant(Json::String(text.clone()), steps, scope, out),
             Step::Variable(name) => {
-                if Self::is_enough(steps, &out) {
-                    return Ok(true);
-                }
                 let variable = self.variable(name)?;
                 self.next(steps, variable, scope, out)
             }

@@ -6,6 +6,7 @@ mod series;
 use crate::context::{EvalContext, KeptOpen};
 use crate::functions::{
     ArgumentType, FunctionEntry, all_matches, path_results, placeholder, resolve_among, split_by_pattern, text_parts,
+    without_global,
 };
 use rubato_base::{Array, DataType, Result, Value};
 use series::Series;
@@ -226,11 +227,11 @@ impl SetRows {
                 _ => Rows::Nothing,
             },
             SetFunction::Subscripts => Series::subscripts(arguments).map_or(Rows::Nothing, Rows::Series),
-            SetFunction::SplitByPattern => known(split_by_pattern(
-                text(0).unwrap_or(""),
-                text(1).unwrap_or(""),
-                text(2).unwrap_or(""),
-            )?),
+            SetFunction::SplitByPattern => {
+                let flags = text(2).unwrap_or("");
+                without_global(flags, "regexp_split_to_table")?;
+                known(split_by_pattern(text(0).unwrap_or(""), text(1).unwrap_or(""), flags)?)
+            }
             SetFunction::Matches => known(all_matches(
                 text(0).unwrap_or(""),
                 text(1).unwrap_or(""),

@@ -118,7 +118,7 @@ pub(super) fn in_order<'a>(name: &str, arguments: &'a [ast::FunctionArg]) -> Res
 }
 
 impl ExpressionBinder<'_> {
-    /// A call whose last argument is an array of arguments. 0A000 for a function that is not known to say the same of an array.
+    /// A call whose last argument is an array of arguments. 42804 where it is none, 0A000 for a function that is not known to say the same of an array.
     pub(super) fn variadic_call(
         &self,
         name: &str,
@@ -129,6 +129,12 @@ impl ExpressionBinder<'_> {
         let array = self.bind(array)?;
         let others = in_order(name, others)?.into_iter().map(|argument| self.bind(argument));
         let mut others = others.collect::<Result<Vec<_>>>()?;
+        let of_type = self.context.type_of(&array);
+        let takes_any = matches!(name, "concat" | "concat_ws" | "format");
+        if of_type.element().is_none() && (takes_any || of_type != DataType::Unknown) {
+            let message = "VARIADIC argument must be an array";
+            return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
+        }
         match (name, others.len()) {
             ("concat", 0) => {
                 let nothing = self.bind(&ast::Expr::value(ast::Value::SingleQuotedString(String::new())))?;

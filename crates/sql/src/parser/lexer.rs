@@ -67,7 +67,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next token, `None` at the end; 42601 for a quote or comment that does not end.
+    /// The next token, `None` at the end; 42601 for a quote or comment that does not end and for letters right behind a number, 22025 for
+    /// a Unicode escape that is none.
     pub fn next_token(&mut self) -> Result<Option<Token>> {
         self.skip_blanks()?;
         let start = self.at;
@@ -84,8 +85,8 @@ impl<'a> Lexer<'a> {
                 TokenKind::QuotedWord
             }
             b'$' => self.dollar(start)?,
-            b'0'..=b'9' => self.number(start),
-            b'.' if self.peek(1).is_some_and(|next| next.is_ascii_digit()) => self.number(start),
+            b'0'..=b'9' => self.number(start)?,
+            b'.' if self.peek(1).is_some_and(|next| next.is_ascii_digit()) => self.number(start)?,
             _ if is_word_start(first) => self.word(start)?,
             _ => {
                 self.at += 1;
@@ -149,12 +150,33 @@ impl<'a> Lexer<'a> {
                 }
                 at += 2;
             } else if byte == b'\\' && backslashes {
+                self.check_unicode_escape(at)?;
                 at += 2;
             } else {
                 at += 1;
             }
         }
         Err(self.unterminated(what, start))
+    }
+
+    /// What stands behind a backslash: `u` needs four digits, `U` eight.
+    fn check_unicode_escape(&self, backslash: usize) -> Result<()> {
+        let behind = &self.bytes[backslash + 1..];
+        let digits = match behind.first() {
+            Some(b'u') => 4,
+            Some(b'U') => 8,
+            _ => return Ok(()),
+        };
+        let is_whole = behind
+            .get(1..=digits)
+            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        if is_whole {
+            return Ok(());
+        }
+        let message = "invalid Unicode escape".to_owned();
+        Err(self
+            .error_at(SqlState::INVALID_ESCAPE_SEQUENCE, message, backslash)
+            .with_hint("Unicode escapes must be \\uXXXX or \\UXXXXXXXX."))
     }
 
     fn dollar(&mut self, start: usize) -> Result<TokenKind> {
@@ -182,7 +204,7 @@ impl<'a> Lexer<'a> {
         Ok(TokenKind::SpecialText)
     }
 
-    fn number(&mut self, start: usize) -> TokenKind {
+    fn number(&mut self, start: usize) -> Result<TokenKind> {
         let mut kind = TokenKind::Integer;
         self.skip_digits();
         // `1..10` is not a number with a point, but nothing in the grammar has it; one point belongs to the number.
@@ -197,7 +219,17 @@ impl<'a> Lexer<'a> {
             self.at += 1 + sign;
             self.skip_digits();
         }
-        kind
+        if self.peek(0).is_some_and(is_word_start) {
+            let junk = self.bytes[self.at..].iter().take_while(|byte| is_word_part(**byte));
+            let junk = junk.count();
+            // The sign of an exponent that has no digits belongs to it.
+            let is_exponent =
+                junk == 1 && matches!((self.peek(0), self.peek(1)), (Some(b'e' | b'E'), Some(b'+' | b'-')));
+            let near = &self.sql[start..self.at + junk + usize::from(is_exponent)];
+            let message = format!("trailing junk after numeric literal at or near \"{near}\"");
+            return Err(self.error_at(SqlState::SYNTAX_ERROR, message, start));
+        }
+        Ok(kind)
     }
 
     fn skip_digits(&mut self) {
@@ -235,11 +267,12 @@ impl<'a> Lexer<'a> {
 
     fn unterminated(&self, what: &str, start: usize) -> Error {
         let near: String = self.sql[start..].chars().take(80).collect();
-        Error::new(
-            SqlState::SYNTAX_ERROR,
-            format!("unterminated {what} at or near \"{near}\""),
-        )
-        .with_position(Some(character_position(self.sql, start)))
+        let message = format!("unterminated {what} at or near \"{near}\"");
+        self.error_at(SqlState::SYNTAX_ERROR, message, start)
+    }
+
+    fn error_at(&self, state: SqlState, message: String, start: usize) -> Error {
+        Error::new(state, message).with_position(Some(character_position(self.sql, start)))
     }
 }
 
@@ -276,7 +309,7 @@ mod tests {
         use TokenKind::{Decimal, Integer, Parameter, QuotedWord, SpecialText, Symbol, Text, Word};
         assert_eq!(
             kinds(
-                "a$1 \"b\"\"c\" 'd''e' E'f\\'g' $1 $$h'$$ $t$i$$j$t$ U&'k' 1 1.5 .5 1e-3 2e - /* l /* m */ */ x'ff' -- n"
+                "a$1 \"b\"\"c\" 'd''e' E'f\\'g' $1 $$h'$$ $t$i$$j$t$ U&'k' 1 1.5 .5 1e-3 2 e - /* l /* m */ */ x'ff' -- n"
             ),
             vec![
                 (Word, "a$1"),

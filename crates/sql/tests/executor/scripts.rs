@@ -56,6 +56,7 @@ scripts!(
     changes,
     corners_of_definitions,
     corners_of_queries,
+    corners_of_functions,
     delete,
     domain_views,
     stacked_domains,

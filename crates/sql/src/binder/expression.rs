@@ -659,7 +659,7 @@ impl<'a> ExpressionBinder<'a> {
 
     /// Where the operator behind `left` stands.
     pub(super) fn operator_position(&self, left: &ast::Expr) -> Option<u32> {
-        self.context.source.position_after(left.span())
+        self.context.places().position_after(left.span())
     }
 }
 

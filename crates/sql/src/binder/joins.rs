@@ -211,7 +211,7 @@ impl Context<'_> {
 
     /// 42601 at what stands where ON or USING should: the library takes a join without them for one of all pairs.
     fn no_condition(&self, right: &ast::TableFactor) -> Error {
-        let end = self.source.offset(right.span().end);
+        let end = self.places().offset(right.span().end);
         self.source.syntax_error(end.unwrap_or(self.source.text.len()))
     }
 

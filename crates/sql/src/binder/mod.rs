@@ -70,6 +70,7 @@ mod writing_with;
 use crate::catalog::{Catalog, RelationName, Table, View, ViewQuery};
 use crate::caught::caught;
 use crate::databases::is_same_name;
+use crate::parser::places::{Marks, Places};
 use crate::parser::syntax::{Source, cut, fold, parse_statement, with_stack_for};
 use crate::parser::utility::parse_utility;
 use crate::parser::{Literal, text_of_key};
@@ -83,7 +84,7 @@ use rubato_base::text_format::TextContext;
 use rubato_base::{DataType, Error, Result, SqlState};
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use table_options::refuse_parts;
@@ -257,6 +258,8 @@ fn bind_grammar(
 pub(crate) struct Context<'a> {
     /// The text.
     pub source: Source<'a>,
+    /// Marks in it, once a place was asked for.
+    marks: OnceCell<Marks>,
     /// The schema.
     pub catalog: &'a Catalog,
     /// For reading literals.
@@ -321,6 +324,7 @@ impl<'a> Context<'a> {
         };
         Context {
             source,
+            marks: OnceCell::new(),
             catalog,
             text,
             path,
@@ -363,10 +367,21 @@ impl Context<'_> {
         self.noted.borrow_mut().insert(global, span);
     }
 
+    /// Where lines and columns of the text are.
+    pub(super) fn places(&self) -> Places<'_> {
+        let marks = self.marks.get_or_init(|| Marks::of(self.source.text));
+        marks.places(self.source)
+    }
+
+    /// The position where `span` starts, if the syntax tree knows.
+    pub(super) fn position(&self, span: Span) -> Option<u32> {
+        self.places().position(span)
+    }
+
     /// Where column `global` was named.
     pub fn noted_position(&self, global: usize) -> Option<u32> {
         let span = self.noted.borrow().get(&global).copied()?;
-        self.source.position(span)
+        self.position(span)
     }
 
     /// Plans a query with the parameters' types as they are by now.
@@ -418,7 +433,7 @@ impl KnownParameters for Context<'_> {
 
 /// Gives an error the position of `span`, unless it has one.
 pub(crate) fn located<T>(context: &Context<'_>, span: Span, result: Result<T>) -> Result<T> {
-    result.map_err(|error| error.with_position(context.source.position(span)))
+    result.map_err(|error| error.with_position(context.position(span)))
 }
 
 /// 42P01.

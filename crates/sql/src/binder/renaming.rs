@@ -88,10 +88,10 @@ enum Named {
 
 impl Context<'_> {
     fn place(&self, span: Span) -> Option<Place> {
-        Some((self.source.offset(span.start)?, self.source.offset(span.end)?))
+        Some((self.places().offset(span.start)?, self.places().offset(span.end)?))
     }
 
-    fn places(&self, names: &[ast::Ident]) -> Option<Vec<Place>> {
+    fn places_of(&self, names: &[ast::Ident]) -> Option<Vec<Place>> {
         names.iter().map(|name| self.place(name.span)).collect()
     }
 
@@ -108,9 +108,9 @@ impl Context<'_> {
         let idents: Vec<ast::Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
         let alias = alias.and_then(|alias| {
             let columns: Vec<ast::Ident> = alias.columns.iter().map(|column| column.name.clone()).collect();
-            Some((self.place(alias.name.span)?, self.places(&columns)?))
+            Some((self.place(alias.name.span)?, self.places_of(&columns)?))
         });
-        if let Some(parts) = self.places(&idents)
+        if let Some(parts) = self.places_of(&idents)
             && let Some((start, _)) = parts.first().copied()
         {
             let key = key.clone();
@@ -130,7 +130,7 @@ impl Context<'_> {
             let key = relation.origin.clone()?;
             Some((key, column, relation.schema.is_some()))
         });
-        if let Some(parts) = self.places(names)
+        if let Some(parts) = self.places_of(names)
             && let Some((start, _)) = parts.first().copied()
         {
             let named = Named::Column {

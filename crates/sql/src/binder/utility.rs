@@ -223,7 +223,7 @@ impl<'a> Context<'a> {
         let scope = Scope::default();
         let binder = ExpressionBinder::new(&context, &scope, "EXECUTE parameter");
         let bind = |expr: &ast::Expr| {
-            let position = part.position(ast::Spanned::span(expr));
+            let position = context.position(ast::Spanned::span(expr));
             Ok((context.settle(binder.bind(expr)?)?.expr.fold_constants(), position))
         };
         parse_expressions(part)?.iter().map(bind).collect()

@@ -11,6 +11,7 @@ pub(crate) mod identity;
 pub(crate) mod lexer;
 mod normalise;
 mod parenthesised;
+pub(crate) mod places;
 mod queries;
 mod rewrites;
 mod rows_from;

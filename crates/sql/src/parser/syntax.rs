@@ -2,6 +2,7 @@
 
 use super::dialect::Postgres;
 use super::lexer::{Lexer, TokenKind, character_position};
+use super::places::Marks;
 use super::rewrites::{CutTarget, cut_conflict_target, rewritten};
 use super::subscripts::{array_types, assigned_parts, split_signs};
 use super::unsupported::unsupported;
@@ -9,7 +10,7 @@ use crate::catalog::ViewCheck;
 use rubato_base::{Error, NAME_BYTES_MAX, Result, SqlState, name_up_to};
 use sqlparser::ast;
 use sqlparser::parser::{Parser, ParserError, ParserOptions};
-use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer, Whitespace};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
 
 /// The largest statement text: what a message may hold.
 pub(crate) const STATEMENT_BYTES_MAX: usize = 256 << 20;
@@ -77,36 +78,6 @@ impl<'a> Source<'a> {
         self.characters_before + character_position(self.text, offset)
     }
 
-    /// The position where `span` starts, if the syntax tree knows.
-    pub fn position(self, span: Span) -> Option<u32> {
-        self.offset(span.start).map(|offset| self.byte_position(offset))
-    }
-
-    /// The position of what stands behind `span`: an operator, where `span` is its left operand.
-    pub fn position_after(self, span: Span) -> Option<u32> {
-        let end = self.offset(span.end)?;
-        let rest = &self.text[end..];
-        let skipped = rest
-            .find(|next: char| !next.is_whitespace() && next != ')')
-            .unwrap_or(rest.len());
-        Some(self.byte_position(end + skipped))
-    }
-
-    /// The byte offset of a line and column of the library's tokenizer.
-    pub(crate) fn offset(self, location: Location) -> Option<usize> {
-        if location.line == 0 {
-            return None;
-        }
-        let mut line_start = 0;
-        for _ in 1..location.line {
-            line_start += self.text[line_start..].find('\n')? + 1;
-        }
-        let rest = &self.text[line_start..];
-        let column = usize::try_from(location.column).ok()?.saturating_sub(1);
-        let within = rest.char_indices().nth(column).map_or(rest.len(), |(offset, _)| offset);
-        Some(line_start + within)
-    }
-
     /// 42601 at a byte of the text: PostgreSQL names the token there.
     pub fn syntax_error(self, offset: usize) -> Error {
         let position = Some(self.byte_position(offset));
@@ -139,7 +110,7 @@ impl<'a> Source<'a> {
                 column: column.trim().parse().ok()?,
             })
         });
-        match location.and_then(|location| self.offset(location)) {
+        match location.and_then(|location| Marks::of(self.text).places(self).offset(location)) {
             Some(offset) => self.syntax_error(offset),
             None => Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {what}")),
         }
@@ -398,7 +369,8 @@ fn tokens_of(source: Source<'_>) -> Result<Vec<TokenWithSpan>> {
     match tokens.iter().find(is_empty) {
         Some(empty) => {
             let message = "zero-length delimited identifier at or near \"\"\"\"";
-            Err(Error::new(SqlState::SYNTAX_ERROR, message).with_position(source.position(empty.span)))
+            Err(Error::new(SqlState::SYNTAX_ERROR, message)
+                .with_position(Marks::of(source.text).places(source).position(empty.span)))
         }
         None => join_strings(source, array_types(split_signs(tokens))),
     }
@@ -425,7 +397,10 @@ fn join_strings(source: Source<'_>, tokens: Vec<TokenWithSpan>) -> Result<Vec<To
         {
             let between = &joined[at + 1..];
             if !between.iter().any(ends_line) || between.iter().any(is_block_comment) {
-                let offset = source.offset(token.span.start).unwrap_or_default();
+                let offset = Marks::of(source.text)
+                    .places(source)
+                    .offset(token.span.start)
+                    .unwrap_or_default();
                 return Err(source.syntax_error(offset));
             }
             joined.truncate(at + 1);
@@ -456,7 +431,10 @@ fn parse_tokens<T>(
     let rest = parser.peek_token();
     match rest.token {
         Token::EOF => Ok(parsed),
-        _ => Err(source.syntax_error(source.offset(rest.span.start).unwrap_or(source.text.len()))),
+        _ => {
+            let offset = Marks::of(source.text).places(source).offset(rest.span.start);
+            Err(source.syntax_error(offset.unwrap_or(source.text.len())))
+        }
     }
 }
 

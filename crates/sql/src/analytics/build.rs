@@ -2,7 +2,7 @@
 //! that suits whole tables, and each relation becomes a leaf that reads what is needed of it.
 
 use super::correlated::{Correlated, reads_outer};
-use super::order::{Joining, Mode, Part, Source, members_of};
+use super::order::{Joining, Mode, Part, RELATIONS_MAX, Source, bit, members_of};
 use super::semi_join::marked;
 use super::sizes::{Sizes, table_rows};
 use super::tree::{Leaf, Order, Tree};
@@ -190,6 +190,9 @@ impl Builder<'_, '_> {
         needed: &[Expr],
         is_inner: bool,
     ) -> Result<Option<(Part, Vec<Expr>, Correlated)>> {
+        if plan.steps.len() > RELATIONS_MAX {
+            return Ok(None);
+        }
         let to_global = self.slots(plan, 0);
         let globally = |expr: &Expr| expr.bind_stable(self.evaluation).remap_columns(&to_global);
         let types: Vec<ColumnType> = plan
@@ -252,11 +255,11 @@ impl Builder<'_, '_> {
         let own_count = sources.len();
         sources.extend(others);
         let sizes = Sizes::of(&sources);
-        let mut joining = Joining::new(terms, columns);
+        let mut joining = Joining::new(terms, columns, &sizes);
         for number in 0..own_count {
             // WHERE's terms on a relation of a left join come behind the join.
             let local = match sources[number].join {
-                JoinKind::Inner => joining.take_local(&sources, number),
+                JoinKind::Inner => joining.take_local(number),
                 JoinKind::Left => sources[number].take_local_conditions(&sizes, number),
             };
             let Some(part) = self.leaf(&sources, number, local, &joining)? else {
@@ -651,7 +654,7 @@ fn has_product(tree: &Tree) -> bool {
 impl Source {
     /// Takes the terms of a left join's condition that only speak of its own relation.
     fn take_local_conditions(&mut self, sizes: &Sizes, number: usize) -> Vec<Expr> {
-        let is_local = |term: &Expr| members_of(term, &sizes.firsts) == 1 << number && !term.is_constant();
+        let is_local = |term: &Expr| members_of(term, &sizes.firsts) == bit(number) && !term.is_constant();
         let (local, rest) = std::mem::take(&mut self.on).into_iter().partition(is_local);
         self.on = rest;
         local

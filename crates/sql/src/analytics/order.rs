@@ -6,10 +6,10 @@ use super::tree::{Join, JoinMode, Tree};
 use crate::plan::{Access, JoinKind, Relation};
 use rubato_base::ColumnType;
 use rubato_formula::{Comparison, Expr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// More relations than a set of them has bits.
-const RELATIONS_MAX: usize = 64;
+pub(super) const RELATIONS_MAX: usize = 64;
 
 /// A relation of the statement.
 pub(super) struct Source {
@@ -58,7 +58,7 @@ impl Part {
         Part {
             tree,
             ids,
-            members: 1 << number,
+            members: bit(number),
             rows,
             waits: None,
         }
@@ -67,7 +67,7 @@ impl Part {
     /// Gives the columns numbers from `base` on, and the part one as the relation `number`.
     pub(super) fn shift(&mut self, base: usize, number: usize) {
         self.ids.iter_mut().for_each(|id| *id += base);
-        self.members = 1 << number;
+        self.members = bit(number);
     }
 
     /// Where each column stands.
@@ -81,56 +81,119 @@ impl Part {
     }
 }
 
+/// The set of one relation; of those that are too many there is none.
+pub(super) fn bit(number: usize) -> u64 {
+    if number < RELATIONS_MAX { 1 << number } else { 0 }
+}
+
+/// The relation that a column belongs to.
+fn relation_of(global: usize, firsts: &[usize]) -> usize {
+    firsts.partition_point(|first| *first <= global).saturating_sub(1)
+}
+
 /// The relations that an expression speaks of.
 pub(super) fn members_of(expr: &Expr, firsts: &[usize]) -> u64 {
     let mut members = 0;
-    expr.for_each_column(&mut |global| {
-        let relation = firsts.iter().rposition(|first| *first <= global).unwrap_or(0);
-        members |= 1 << relation.min(RELATIONS_MAX - 1);
-    });
+    expr.for_each_column(&mut |global| members |= bit(relation_of(global, firsts).min(RELATIONS_MAX - 1)));
     members
+}
+
+/// A term with the relations that it speaks of.
+struct Term {
+    expr: Expr,
+    members: u64,
+    /// Those of the two sides of an equality.
+    sides: Option<(u64, u64)>,
+}
+
+impl Term {
+    fn new(expr: Expr, firsts: &[usize]) -> Term {
+        let sides = match &expr {
+            Expr::Compare(Comparison::Equal, left, right) => {
+                Some((members_of(left, firsts), members_of(right, firsts)))
+            }
+            _ => None,
+        };
+        Term {
+            members: members_of(&expr, firsts),
+            sides,
+            expr,
+        }
+    }
+
+    fn is_within(&self, members: u64) -> bool {
+        self.members & !members == 0
+    }
+
+    /// What must be equal between two parts, by the numbers through all relations.
+    fn equality(&self, a: &Part, b: &Part) -> Option<(&Expr, &Expr)> {
+        let (Some((of_left, of_right)), Expr::Compare(_, left, right)) = (self.sides, &self.expr) else {
+            return None;
+        };
+        let within = |members: u64, part: &Part| members != 0 && members & !part.members == 0;
+        if within(of_left, a) && within(of_right, b) {
+            Some((left, right))
+        } else if within(of_right, a) && within(of_left, b) {
+            Some((right, left))
+        } else {
+            None
+        }
+    }
 }
 
 /// Joins that are being put in order.
 pub(super) struct Joining {
-    terms: Vec<Expr>,
+    terms: Vec<Term>,
     needed: Vec<usize>,
     parts: Vec<Part>,
+    /// What joins of two parts give, by the members of both: it stays the same for as long as they are parts.
+    outlooks: BTreeMap<(u64, u64), Option<Outlook>>,
+}
+
+/// What a join of two parts would give.
+#[derive(Clone, Copy)]
+struct Outlook {
+    rows: f64,
+    is_linked: bool,
 }
 
 /// Two parts that may be joined next.
 struct Candidate {
     left: usize,
     right: usize,
-    rows: f64,
-    is_linked: bool,
+    outlook: Outlook,
 }
 
 impl Joining {
     /// `terms` must hold of joined rows; `needed` columns stand above.
-    pub(super) fn new(terms: Vec<Expr>, needed: Vec<usize>) -> Joining {
+    pub(super) fn new(terms: Vec<Expr>, needed: Vec<usize>, sizes: &Sizes) -> Joining {
         Joining {
-            terms,
+            terms: terms.into_iter().map(|term| Term::new(term, &sizes.firsts)).collect(),
             needed,
             parts: Vec::new(),
+            outlooks: BTreeMap::new(),
         }
     }
 
     /// Takes the terms that only speak of one relation.
-    pub(super) fn take_local(&mut self, sources: &[Source], number: usize) -> Vec<Expr> {
-        let firsts: Vec<usize> = sources.iter().map(|source| source.first).collect();
-        let is_local = |term: &Expr| members_of(term, &firsts) == 1 << number;
-        let (local, rest) = std::mem::take(&mut self.terms).into_iter().partition(is_local);
+    pub(super) fn take_local(&mut self, number: usize) -> Vec<Expr> {
+        self.take(&|term| term.members == bit(number))
+    }
+
+    fn take(&mut self, is_taken: &dyn Fn(&Term) -> bool) -> Vec<Expr> {
+        let (taken, rest): (Vec<Term>, Vec<Term>) = std::mem::take(&mut self.terms).into_iter().partition(is_taken);
         self.terms = rest;
-        local
+        taken.into_iter().map(|term| term.expr).collect()
     }
 
     /// The columns between these numbers that joins, or what stands above, need.
-    pub(super) fn needed_of(&self, sources: &[Source], first: usize, end: usize) -> Vec<usize> {
-        let mut needed = self.needed.clone();
+    pub(super) fn needed_of(&self, sources: &[Source], first: usize, end: usize) -> BTreeSet<usize> {
+        let mut needed: BTreeSet<usize> = self.needed.iter().copied().collect();
         let conditions = sources.iter().flat_map(|source| &source.on);
-        for term in self.terms.iter().chain(conditions) {
-            term.for_each_column(&mut |global| needed.push(global));
+        for term in self.terms.iter().map(|term| &term.expr).chain(conditions) {
+            term.for_each_column(&mut |global| {
+                needed.insert(global);
+            });
         }
         needed.retain(|global| (first..end).contains(global));
         needed
@@ -154,61 +217,49 @@ impl Joining {
         if part.waits.is_some() {
             return None;
         }
-        Some(self.with_terms(part, sizes))
+        Some(self.with_terms(part))
     }
 
-    fn next(&self, sources: &[Source], sizes: &Sizes) -> Option<Candidate> {
+    fn next(&mut self, sources: &[Source], sizes: &Sizes) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         for left in 0..self.parts.len() {
             for right in 0..self.parts.len() {
-                let Some(candidate) = self.candidate(left, right, sources, sizes) else {
+                let Some(outlook) = self.outlook(left, right, sources, sizes) else {
                     continue;
                 };
-                let is_better = best
-                    .as_ref()
-                    .is_none_or(|best| (candidate.is_linked, -candidate.rows) > (best.is_linked, -best.rows));
+                let is_better = best.as_ref().is_none_or(|Candidate { outlook: best, .. }| {
+                    (outlook.is_linked, -outlook.rows) > (best.is_linked, -best.rows)
+                });
                 if is_better {
-                    best = Some(candidate);
+                    best = Some(Candidate { left, right, outlook });
                 }
             }
         }
         best
     }
 
-    fn candidate(&self, left: usize, right: usize, sources: &[Source], sizes: &Sizes) -> Option<Candidate> {
+    /// What the join of two parts would give; `None` if they are not to be joined, or not in this order.
+    fn outlook(&mut self, left: usize, right: usize, sources: &[Source], sizes: &Sizes) -> Option<Outlook> {
         let (a, b) = (&self.parts[left], &self.parts[right]);
-        if left == right || a.waits.is_some() {
+        if left == right || a.waits.is_some() || (b.waits.is_none() && left > right) {
             return None;
         }
-        if let Some(number) = b.waits {
-            let speaks_of = sources[number].on.iter().map(|term| members_of(term, &sizes.firsts));
-            let others = speaks_of.fold(0, |all, one| all | one) & !b.members;
-            return (others & !a.members == 0).then_some(Candidate {
-                left,
-                right,
-                rows: match sources[number].mode {
-                    Mode::Semi | Mode::Anti => a.rows * 0.5,
-                    Mode::Inner | Mode::Left => a.rows,
-                },
-                is_linked: others != 0,
-            });
+        let parts = (a.members, b.members);
+        if let Some(known) = self.outlooks.get(&parts) {
+            return *known;
         }
-        if left > right {
-            return None;
-        }
-        let pairs = self.equalities(a, b, sizes);
-        Some(Candidate {
-            left,
-            right,
-            rows: joined_rows(a, b, &pairs, sources, sizes),
-            is_linked: !pairs.is_empty(),
-        })
-    }
-
-    /// What must be equal between two parts, by the numbers through all relations.
-    fn equalities(&self, a: &Part, b: &Part, sizes: &Sizes) -> Vec<(Expr, Expr)> {
-        let pairs = self.terms.iter().filter_map(|term| equality(term, a, b, sizes));
-        pairs.collect()
+        let outlook = match b.waits {
+            Some(number) => waiting(a, b, &sources[number], sizes),
+            None => {
+                let pairs: Vec<(&Expr, &Expr)> = self.terms.iter().filter_map(|term| term.equality(a, b)).collect();
+                Some(Outlook {
+                    rows: joined_rows(a, b, &pairs, sources, sizes),
+                    is_linked: !pairs.is_empty(),
+                })
+            }
+        };
+        self.outlooks.insert(parts, outlook);
+        outlook
     }
 
     fn join(&mut self, candidate: &Candidate, sources: &[Source], sizes: &Sizes) {
@@ -221,28 +272,21 @@ impl Joining {
             (upper, lower)
         };
         let members = a.members | b.members;
-        let is_within = |term: &Expr| members_of(term, &sizes.firsts) & !members == 0;
         let (conditions, mode) = match b.waits {
             Some(number) => (sources[number].on.clone(), sources[number].mode),
-            None => {
-                let (own, rest) = std::mem::take(&mut self.terms).into_iter().partition(is_within);
-                self.terms = rest;
-                (own, Mode::Inner)
-            }
+            None => (self.take(&|term| term.is_within(members)), Mode::Inner),
         };
-        let mut joined = joined(a, b, conditions, mode, candidate.rows, sizes);
+        let mut joined = joined(a, b, conditions, mode, candidate.outlook.rows, sizes);
         if mode != Mode::Inner {
-            joined = self.with_terms(joined, sizes);
+            joined = self.with_terms(joined);
         }
         let joined = self.pruned(joined, sources);
         self.parts.push(joined);
     }
 
     /// Checks the terms that are left and speak of no relation besides those of the part.
-    fn with_terms(&mut self, mut part: Part, sizes: &Sizes) -> Part {
-        let is_within = |term: &Expr| members_of(term, &sizes.firsts) & !part.members == 0;
-        let (own, rest): (Vec<Expr>, Vec<Expr>) = std::mem::take(&mut self.terms).into_iter().partition(is_within);
-        self.terms = rest;
+    fn with_terms(&mut self, mut part: Part) -> Part {
+        let own = self.take(&|term| term.is_within(part.members));
         let place = |global: usize| part.place(global);
         let own = own.iter().map(|term| term.remap_columns(&place)).collect();
         part.tree = filtered(part.tree, own);
@@ -262,19 +306,17 @@ impl Joining {
     }
 }
 
-fn equality(term: &Expr, a: &Part, b: &Part, sizes: &Sizes) -> Option<(Expr, Expr)> {
-    let Expr::Compare(Comparison::Equal, left, right) = term else {
-        return None;
-    };
-    let (of_left, of_right) = (members_of(left, &sizes.firsts), members_of(right, &sizes.firsts));
-    let within = |members: u64, part: &Part| members != 0 && members & !part.members == 0;
-    if within(of_left, a) && within(of_right, b) {
-        Some(((**left).clone(), (**right).clone()))
-    } else if within(of_right, a) && within(of_left, b) {
-        Some(((**right).clone(), (**left).clone()))
-    } else {
-        None
-    }
+/// What the join with a relation of a left join would give; `None` while its condition speaks of other relations.
+fn waiting(a: &Part, b: &Part, source: &Source, sizes: &Sizes) -> Option<Outlook> {
+    let speaks_of = source.on.iter().map(|term| members_of(term, &sizes.firsts));
+    let others = speaks_of.fold(0, |all, one| all | one) & !b.members;
+    (others & !a.members == 0).then_some(Outlook {
+        rows: match source.mode {
+            Mode::Semi | Mode::Anti => a.rows * 0.5,
+            Mode::Inner | Mode::Left => a.rows,
+        },
+        is_linked: others != 0,
+    })
 }
 
 /// The smaller part is the one that is kept, so it becomes the left input.
@@ -292,14 +334,15 @@ fn joined(a: Part, b: Part, conditions: Vec<Expr>, mode: Mode, rows: f64, sizes:
     let ids: Vec<usize> = left.ids.iter().chain(&right.ids).copied().collect();
     let (mut equal, mut terms) = (Vec::new(), Vec::new());
     for term in conditions {
-        match equality(&term, &left, &right, sizes) {
+        let term = Term::new(term, &sizes.firsts);
+        match term.equality(&left, &right) {
             Some((own, other)) => equal.push((
                 own.remap_columns(&|global| left.place(global)),
                 other.remap_columns(&|global| right.place(global)),
             )),
             None => {
                 let place = |global: usize| ids.iter().position(|id| *id == global).unwrap_or(0);
-                terms.push(term.remap_columns(&place));
+                terms.push(term.expr.remap_columns(&place));
             }
         }
     }
@@ -330,12 +373,12 @@ fn joined(a: Part, b: Part, conditions: Vec<Expr>, mode: Mode, rows: f64, sizes:
 }
 
 /// How many rows a join gives: each row of one side finds its share of the other's different values.
-fn joined_rows(a: &Part, b: &Part, pairs: &[(Expr, Expr)], sources: &[Source], sizes: &Sizes) -> f64 {
+fn joined_rows(a: &Part, b: &Part, pairs: &[(&Expr, &Expr)], sources: &[Source], sizes: &Sizes) -> f64 {
     if pairs.is_empty() {
         return a.rows * b.rows;
     }
-    let left: Vec<&Expr> = pairs.iter().map(|(left, _)| left).collect();
-    let right: Vec<&Expr> = pairs.iter().map(|(_, right)| right).collect();
+    let left: Vec<&Expr> = pairs.iter().map(|(left, _)| *left).collect();
+    let right: Vec<&Expr> = pairs.iter().map(|(_, right)| *right).collect();
     let different = match (key_rows(&left, sources, sizes), key_rows(&right, sources, sizes)) {
         (Some(one), Some(other)) => one.max(other),
         (Some(one), None) | (None, Some(one)) => one,
@@ -355,8 +398,7 @@ fn key_rows(exprs: &[&Expr], sources: &[Source], sizes: &Sizes) -> Option<f64> {
         .collect();
     let mut most: Option<f64> = None;
     for global in &columns {
-        let number = sizes.firsts.iter().rposition(|first| first <= global)?;
-        let source = &sources[number];
+        let source = &sources[relation_of(*global, &sizes.firsts)];
         let Relation::Table(table) = &source.relation else {
             continue;
         };

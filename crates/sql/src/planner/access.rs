@@ -1,13 +1,13 @@
 //! How the rows of one relation may be reached, and what that costs.
 
-use super::Query;
-use super::facts::{Branch, Branches, Fact, FactReader, Says};
+use super::bound::BoundQuery;
+use super::facts::{Fact, Says};
 use super::ranges;
-use super::{ParameterTypes, implies};
+use super::ways::{Or, OrBranch};
 use crate::catalog::Table;
-use crate::plan::{Access, Bounds, ElementsAccess, JoinKind, KeyPart, Relation};
+use crate::plan::{Access, Bounds, ElementsAccess, KeyPart, Relation};
 use rubato_base::Value;
-use rubato_formula::{Comparison, Expr};
+use rubato_formula::Expr;
 
 /// Rows that a table is taken to have: only the order of costs matters.
 pub(super) const TABLE_ROWS: f64 = 100_000.0;
@@ -21,6 +21,8 @@ pub(super) const INDEX_FACTOR: f64 = 1.2;
 const SYSTEM_ROWS: f64 = 1000.0;
 /// Elements that an array is taken to have.
 const ELEMENTS: f64 = 10.0;
+/// What a row found by its whole key costs: nothing is cheaper.
+pub(super) const ONE_ROW: f64 = 0.9;
 /// At most this many keys are looked up one by one.
 const POINTS_MAX: usize = 10_000;
 
@@ -32,7 +34,7 @@ const UNION_FACTOR: f64 = 1.1;
 const UNION_SHARE_MAX: f64 = 0.5;
 
 /// One way to reach a relation's rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Candidate {
     /// The way.
     pub access: Access,
@@ -42,121 +44,54 @@ pub(super) struct Candidate {
     pub cost: f64,
 }
 
-/// The terms that may lead to a relation: WHERE's for an inner one, its ON for a left join.
-pub(super) struct Terms<'a> {
-    pub query: &'a Query,
-    /// WHERE and inner ON terms.
-    pub shared: &'a [Expr],
-    /// Equalities that follow from two others: usable, but never satisfied.
-    pub derived: &'a [Expr],
-    pub parameters: ParameterTypes<'a>,
+/// Every candidate for a table of which this is known; the whole table is always among them.
+pub(super) fn table_candidates(table: &Table, usable: &[usize], facts: &[&Fact], ors: &[Or<'_>]) -> Vec<Candidate> {
+    let mut candidates = vec![whole(TABLE_ROWS)];
+    candidates.extend(key_candidates(table, facts, ors));
+    candidates.extend(elements_candidate(table, facts));
+    for index in std::iter::once(None).chain(usable.iter().copied().map(Some)) {
+        candidates.extend(ranges::candidates(table, index, facts, ors));
+    }
+    candidates.extend(ors.iter().filter_map(|or| union_candidate(table, usable, facts, or)));
+    candidates
 }
 
-impl Terms<'_> {
-    /// Every candidate for `relation` when `placed` are bound; the whole table is always among them.
-    pub fn candidates(&self, relation: usize, placed: &[usize]) -> Vec<Candidate> {
-        let own = &self.query.relations[relation];
-        let Relation::Table(table) = &own.relation else {
-            let cost = match &own.relation {
-                Relation::Values(_) | Relation::Working(..) => 10.0,
-                // One row a tuple, but a dear one: rows that a key finds come first, those of a scan later.
-                Relation::Computed(_) => 3.0,
-                // It finds rows by hash where a column is compared with what is known.
-                Relation::System(_) if self.is_compared(relation, placed) => SYSTEM_ROWS * EQUAL_SHARE,
-                _ => SYSTEM_ROWS,
-            };
-            return vec![Candidate {
-                access: Access::Full { reverse: false },
-                satisfied: Vec::new(),
-                cost,
-            }];
-        };
-        let reader = FactReader {
-            query: self.query,
-            relation,
-            placed,
-            parameters: self.parameters,
-        };
-        let terms: &[Expr] = if own.join == JoinKind::Left {
-            &own.on
-        } else {
-            self.shared
-        };
-        let mut facts = reader.facts(terms.iter().enumerate());
-        if own.join == JoinKind::Inner {
-            let derived = reader.facts(self.derived.iter().enumerate());
-            facts.extend(derived.into_iter().map(|fact| Fact { term: None, ..fact }));
-        }
-        let branches: Vec<Branches> = terms
-            .iter()
-            .enumerate()
-            .filter_map(|(index, term)| reader.branches(index, term))
-            .collect();
-        let mut candidates = vec![Candidate {
-            access: Access::Full { reverse: false },
-            satisfied: Vec::new(),
-            cost: TABLE_ROWS,
-        }];
-        candidates.extend(key_candidates(table, &facts, &branches));
-        candidates.extend(elements_candidate(table, &facts));
-        let usable = self.usable_indexes(table, relation, terms);
-        for index in std::iter::once(None).chain(usable.iter().copied().map(Some)) {
-            candidates.extend(ranges::candidates(table, index, &facts, &branches));
-        }
-        candidates.extend(
-            branches
-                .iter()
-                .filter_map(|or| union_candidate(table, &usable, &facts, or)),
-        );
-        candidates
-    }
+/// The candidate for a relation that is no table; `is_compared` tells whether a column of it is compared with what is known.
+pub(super) fn other_candidate(relation: &Relation<BoundQuery>, is_compared: bool) -> Candidate {
+    whole(match relation {
+        Relation::Values(_) | Relation::Working(..) => 10.0,
+        // One row a tuple, but a dear one: rows that a key finds come first, those of a scan later.
+        Relation::Computed(_) => 3.0,
+        // It finds rows by hash where a column is compared with what is known.
+        Relation::System(_) if is_compared => SYSTEM_ROWS * EQUAL_SHARE,
+        _ => SYSTEM_ROWS,
+    })
 }
 
-impl Terms<'_> {
-    /// The indexes that have an entry for every row that the terms ask for.
-    fn usable_indexes(&self, table: &Table, relation: usize, terms: &[Expr]) -> Vec<usize> {
-        let first = self.query.relations[relation].first;
-        let is_usable = |place: &usize| match &table.indexes[*place].predicate {
-            None => true,
-            Some(own) => {
-                let wanted = own.expr.remap_columns(&|column| first + column);
-                implies(terms, &wanted, self.parameters)
-            }
-        };
-        (0..table.indexes.len()).filter(is_usable).collect()
-    }
+/// The candidate that costs least.
+pub(super) fn cheapest(candidates: Vec<Candidate>) -> Candidate {
+    candidates.into_iter().fold(
+        whole(f64::INFINITY),
+        |best, next| if next.cost < best.cost { next } else { best },
+    )
+}
 
-    /// Whether a column of a relation is compared with what is known when `placed` are bound.
-    fn is_compared(&self, relation: usize, placed: &[usize]) -> bool {
-        let own = &self.query.relations[relation];
-        let terms = if own.join == JoinKind::Left {
-            &own.on
-        } else {
-            self.shared
-        };
-        let is_own = |expr: &Expr| matches!(expr, Expr::Column(global) if self.query.relation_of(*global) == relation);
-        let is_known = |expr: &Expr| {
-            let mut known = true;
-            expr.for_each_column(&mut |global| known &= placed.contains(&self.query.relation_of(global)));
-            known
-        };
-        terms.iter().any(|term| match term {
-            Expr::Compare(Comparison::Equal, left, right) => {
-                (is_own(left) && is_known(right)) || (is_own(right) && is_known(left))
-            }
-            _ => false,
-        })
+fn whole(cost: f64) -> Candidate {
+    Candidate {
+        access: Access::Full { reverse: false },
+        satisfied: Vec::new(),
+        cost,
     }
 }
 
 /// The ways of the branches of an OR together, if each of them has one. What they find is checked against the OR once more.
-fn union_candidate(table: &Table, usable: &[usize], facts: &[Fact], or: &Branches) -> Option<Candidate> {
+fn union_candidate(table: &Table, usable: &[usize], facts: &[&Fact], or: &Or<'_>) -> Option<Candidate> {
     if or.branches.len() > UNION_MAX {
         return None;
     }
     let (mut ways, mut cost) = (Vec::with_capacity(or.branches.len()), 0.0);
     for branch in &or.branches {
-        let all: Vec<Fact> = branch.facts.iter().chain(facts).cloned().collect();
+        let all: Vec<&Fact> = branch.facts.iter().chain(facts).copied().collect();
         let mut own = key_candidates(table, &all, &[]);
         own.extend(elements_candidate(table, &all));
         for index in std::iter::once(None).chain(usable.iter().copied().map(Some)) {
@@ -187,7 +122,7 @@ fn key_of_way(way: &Access) -> Option<usize> {
     }
 }
 
-pub(super) fn equal(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
+pub(super) fn equal<'a>(facts: &[&'a Fact], column: usize) -> Option<(&'a Expr, Option<usize>)> {
     let find = |exact: bool| {
         facts
             .iter()
@@ -201,7 +136,7 @@ pub(super) fn equal(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usiz
 }
 
 /// Whole primary keys.
-fn key_candidates(table: &Table, facts: &[Fact], branches: &[Branches]) -> Vec<Candidate> {
+fn key_candidates(table: &Table, facts: &[&Fact], ors: &[Or<'_>]) -> Vec<Candidate> {
     let key = &table.primary_key;
     if key.is_empty() {
         return Vec::new();
@@ -237,14 +172,14 @@ fn key_candidates(table: &Table, facts: &[Fact], branches: &[Branches]) -> Vec<C
         } else {
             Access::Points(product(&choices))
         };
-        let cost = if count == 1 { 0.9 } else { count as f64 };
+        let cost = if count == 1 { ONE_ROW } else { count as f64 };
         candidates.push(Candidate {
             access,
             satisfied,
             cost,
         });
     }
-    for or in branches {
+    for or in ors {
         let keys: Option<Vec<Vec<Expr>>> = or
             .branches
             .iter()
@@ -263,7 +198,7 @@ fn key_candidates(table: &Table, facts: &[Fact], branches: &[Branches]) -> Vec<C
 }
 
 /// Whole primary keys of which one column is compared with the elements of an array.
-fn elements_candidate(table: &Table, facts: &[Fact]) -> Option<Candidate> {
+fn elements_candidate(table: &Table, facts: &[&Fact]) -> Option<Candidate> {
     let mut satisfied = Vec::new();
     let mut key = Vec::with_capacity(table.primary_key.len());
     let mut array = None;
@@ -286,7 +221,7 @@ fn elements_candidate(table: &Table, facts: &[Fact]) -> Option<Candidate> {
     })
 }
 
-pub(super) fn elements_of(facts: &[Fact], column: usize) -> Option<(&Expr, Option<usize>)> {
+pub(super) fn elements_of<'a>(facts: &[&'a Fact], column: usize) -> Option<(&'a Expr, Option<usize>)> {
     let own = facts.iter().filter(|fact| fact.column == column);
     own.into_iter().find_map(|fact| match &fact.says {
         Says::Elements(array) => Some((array, fact.term.filter(|_| fact.exact))),
@@ -294,7 +229,7 @@ pub(super) fn elements_of(facts: &[Fact], column: usize) -> Option<(&Expr, Optio
     })
 }
 
-fn value_of(branch: &Branch, column: usize) -> Option<Expr> {
+fn value_of(branch: &OrBranch<'_>, column: usize) -> Option<Expr> {
     branch.facts.iter().find_map(|fact| match &fact.says {
         Says::Equal(value) if fact.column == column => Some(value.clone()),
         _ => None,
@@ -302,8 +237,8 @@ fn value_of(branch: &Branch, column: usize) -> Option<Expr> {
 }
 
 /// Whether a branch is nothing but equalities with so many columns.
-fn says_only(branch: &Branch, columns: usize) -> bool {
-    let equality = |fact: &Fact| fact.exact && matches!(fact.says, Says::Equal(_));
+fn says_only(branch: &OrBranch<'_>, columns: usize) -> bool {
+    let equality = |fact: &&Fact| fact.exact && matches!(fact.says, Says::Equal(_));
     let mut named: Vec<usize> = branch.facts.iter().map(|fact| fact.column).collect();
     named.sort_unstable();
     named.dedup();

@@ -163,10 +163,8 @@ impl SelectParts {
 impl Query {
     /// The relation that column `global` belongs to.
     pub fn relation_of(&self, global: usize) -> usize {
-        self.relations
-            .iter()
-            .rposition(|relation| relation.first <= global)
-            .unwrap_or(0)
+        let behind = self.relations.partition_point(|relation| relation.first <= global);
+        behind.saturating_sub(1)
     }
 
     /// The number that the first column of one more relation has.

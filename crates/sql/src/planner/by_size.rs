@@ -6,10 +6,12 @@
 //! rows are wanted of. So such joins are put in order once more when they begin, with what is known of sizes then.
 
 use super::ParameterTypes;
-use super::access::{Candidate, Terms};
+use super::access::Candidate;
 use super::bound::{Query, SelectParts};
+use super::choosing::Planned;
 use super::known::KnownParameters;
-use super::pipeline::{Builder, Planned, derive, drop_unneeded_sort_columns, may_follow};
+use super::pipeline::{Builder, drop_unneeded_sort_columns};
+use super::ways::{Placed, Terms};
 use crate::catalog::Table;
 use crate::plan::{Access, JoinKind, Relation, SelectPlan};
 use rubato_base::{DataType, Value};
@@ -80,13 +82,7 @@ impl Joins {
 
     /// The same SELECT with its tables in another order, if that costs much less for tables of so many rows.
     pub(crate) fn by_size(&self, rows_of: &dyn Fn(&Table) -> f64) -> Option<SelectPlan> {
-        let derived = derive(&self.query.terms);
-        let terms = Terms {
-            query: &self.query,
-            shared: &self.query.terms,
-            derived: &derived,
-            parameters: self,
-        };
+        let terms = Terms::new(&self.query, self);
         let sized = Sized {
             rows: self
                 .query
@@ -131,10 +127,12 @@ impl Sized<'_> {
     /// What an order costs; without end where it is none for nodes.
     fn cost_of(&self, order: &[usize]) -> f64 {
         let (mut cost, mut tuples) = (0.0, 1.0);
-        for (place, relation) in order.iter().enumerate() {
-            let Some(next) = self.next(*relation, &order[..place], tuples) else {
+        let mut placed = Placed::none(self.rows.len());
+        for relation in order {
+            let Some(next) = self.next(*relation, &placed, tuples) else {
                 return f64::INFINITY;
             };
+            placed.push(*relation);
             cost += next.cost;
             tuples = next.tuples;
         }
@@ -144,17 +142,17 @@ impl Sized<'_> {
     /// Starts at `driver`, and takes the relation next that costs least with what it leaves to be passed on.
     fn follow(&self, driver: usize) -> Option<(f64, Planned)> {
         let relations = self.rows.len();
-        let is_ready = |relation: usize, placed: &[usize]| {
-            !placed.contains(&relation) && may_follow(self.terms.query, relation, placed)
-        };
-        if self.terms.query.relations[driver].join == JoinKind::Left || !is_ready(driver, &[]) {
+        let is_ready =
+            |relation: usize, placed: &Placed| !placed.contains(relation) && self.terms.may_follow(relation, placed);
+        let mut placed = Placed::none(relations);
+        if self.terms.query.relations[driver].join == JoinKind::Left || !is_ready(driver, &placed) {
             return None;
         }
-        let first = self.next(driver, &[], 1.0)?;
+        let first = self.next(driver, &placed, 1.0)?;
         let (mut cost, mut tuples) = (first.cost, first.tuples);
-        let mut placed = vec![driver];
+        placed.push(driver);
         let mut planned = vec![(driver, first.candidate)];
-        while placed.len() < relations {
+        while planned.len() < relations {
             let ready = (0..relations).filter(|relation| is_ready(*relation, &placed));
             let ways = ready.filter_map(|relation| Some((relation, self.next(relation, &placed, tuples)?)));
             let burden = |next: &Next| next.cost + PASSING_COST * next.tuples;
@@ -169,7 +167,7 @@ impl Sized<'_> {
     }
 
     /// The cheapest way to a relation that nodes can go for so many tuples.
-    fn next(&self, relation: usize, placed: &[usize], tuples: f64) -> Option<Next> {
+    fn next(&self, relation: usize, placed: &Placed, tuples: f64) -> Option<Next> {
         let candidates = self.terms.candidates(relation, placed).into_iter();
         let ways = candidates.filter_map(|candidate| {
             let (cost, partners) = self.reached(relation, &candidate, placed)?;
@@ -189,7 +187,7 @@ impl Sized<'_> {
     }
 
     /// What a tuple costs, and how many rows it finds; `None` where nodes do not go this way.
-    fn reached(&self, relation: usize, candidate: &Candidate, placed: &[usize]) -> Option<(f64, f64)> {
+    fn reached(&self, relation: usize, candidate: &Candidate, placed: &Placed) -> Option<(f64, f64)> {
         let rows = self.rows[relation];
         let share = candidate.cost / super::access::TABLE_ROWS;
         match &candidate.access {
@@ -248,12 +246,12 @@ impl Sized<'_> {
     }
 
     /// The share of what is found that satisfies everything that is known then.
-    fn share(&self, relation: usize, candidate: &Candidate, placed: &[usize]) -> f64 {
+    fn share(&self, relation: usize, candidate: &Candidate, placed: &Placed) -> f64 {
         let query = self.terms.query;
         let own = &query.relations[relation];
         let terms = match own.join {
             JoinKind::Left => &own.on[..],
-            JoinKind::Inner => self.terms.shared,
+            JoinKind::Inner => &query.terms[..],
         };
         let left = terms
             .iter()
@@ -265,7 +263,7 @@ impl Sized<'_> {
                 let of = query.relation_of(global);
                 is_own |= of == relation;
                 others |= of != relation;
-                is_known &= of == relation || placed.contains(&of);
+                is_known &= of == relation || placed.contains(of);
             });
             let table = own.table().filter(|_| !others);
             let term = term.remap_columns(&|global| if others { global } else { global - own.first });

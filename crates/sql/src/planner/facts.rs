@@ -6,9 +6,10 @@ use crate::catalog::KeyExpression;
 use crate::plan::{Relation, RowList};
 use rubato_base::{ColumnType, DataType, Value};
 use rubato_formula::{CastContext, Comparison, Expr, ROW_KEY, Volatility, cast_expr, like_prefix};
+use std::collections::BTreeSet;
 
 /// What one term says about one column of a relation, with values over what is bound before it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Fact {
     /// The column of the relation.
     pub column: usize,
@@ -18,6 +19,8 @@ pub(super) struct Fact {
     pub term: Option<usize>,
     /// Whether rows reached by the fact satisfy the term, so that it need not be checked again.
     pub exact: bool,
+    /// The relations whose columns its values read: it is of use behind all of them.
+    pub needs: Vec<usize>,
 }
 
 /// The content of a fact. Values have the column's type, or one that [`crate::executor`] makes a key or bound of it from; then the
@@ -43,28 +46,29 @@ pub(super) enum Says {
 }
 
 /// A term that is an OR.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Branches {
     pub branches: Vec<Branch>,
     /// The term.
     pub term: usize,
 }
 
-/// One branch of an OR: what its own terms say. The facts' `term` is the term's place among them.
-#[derive(Clone, Debug)]
+/// Terms of a branch are told from those of the statement by their numbers, which begin here.
+pub(super) const BRANCH_TERMS: usize = usize::MAX / 2;
+
+/// One branch of an OR: what its own terms say. The facts' `term` is the term's place among them, counted from [`BRANCH_TERMS`].
+#[derive(Debug)]
 pub(super) struct Branch {
     pub facts: Vec<Fact>,
     /// How many terms it has.
     pub terms: usize,
 }
 
-/// Reads facts about one relation from terms.
+/// Reads facts about one relation from terms, wherever it comes in the order of relations.
 pub(super) struct FactReader<'a> {
     pub query: &'a Query,
     /// The relation.
     pub relation: usize,
-    /// Which relations come before it.
-    pub placed: &'a [usize],
     pub parameters: ParameterTypes<'a>,
 }
 
@@ -91,8 +95,9 @@ impl FactReader<'_> {
                 let column = self.own_column(operand)?;
                 let mut exact = true;
                 let mut values = Vec::with_capacity(items.len());
+                let mut needs = BTreeSet::new();
                 for item in items.iter() {
-                    let (value, is_exact) = self.key_value(column, item, true)?;
+                    let (value, is_exact) = self.key_value(column, item, true, &mut needs)?;
                     exact &= is_exact;
                     values.push(value);
                 }
@@ -101,6 +106,7 @@ impl FactReader<'_> {
                     says: Says::In(values),
                     term: None,
                     exact,
+                    needs: needs.into_iter().collect(),
                 })
             }
             Expr::CompareElements {
@@ -166,6 +172,7 @@ impl FactReader<'_> {
                 says: Says::OfRow(rows.clone(), place),
                 term: None,
                 exact: false,
+                needs: Vec::new(),
             })
         };
         arguments.iter().enumerate().filter_map(fact).collect()
@@ -180,11 +187,13 @@ impl FactReader<'_> {
             || (column_type.is_integer() && element.is_integer())
             || (column_type == DataType::Numeric && element.is_integer())
             || (column_type.is_text() && element.is_text());
-        (fits && self.is_bound(array)).then(|| Fact {
+        let needs = self.needs(array).filter(|_| fits)?;
+        Some(Fact {
             column,
             says: Says::Elements(array.clone()),
             term: None,
             exact: column_type != DataType::Char,
+            needs: needs.into_iter().collect(),
         })
     }
 
@@ -193,9 +202,7 @@ impl FactReader<'_> {
         let [operand, pattern] = arguments else { return None };
         let column = self.own_column(operand)?;
         let is_text = self.key_type(column).data_type.is_text();
-        if !is_text || !self.is_bound(pattern) {
-            return None;
-        }
+        let needs = self.needs(pattern).filter(|_| is_text)?;
         let known = match pattern {
             Expr::Literal(Value::Text(pattern)) => {
                 like_prefix(pattern).filter(|(prefix, _)| !prefix.is_empty())?;
@@ -208,20 +215,24 @@ impl FactReader<'_> {
             says: Says::Like(pattern.clone(), known),
             term: None,
             exact: false,
+            needs: needs.into_iter().collect(),
         })
     }
 
-    /// Whether everything that `expr` reads is there before this relation is read, and stays as it is.
-    fn is_bound(&self, expr: &Expr) -> bool {
-        let mut bound = true;
-        expr.for_each_column(&mut |global| bound &= self.placed.contains(&self.query.relation_of(global)));
-        bound && expr.volatility() != Volatility::Volatile
+    /// The relations that `expr` reads; `None` if it cannot be there before this relation is read, or does not stay as it is.
+    fn needs(&self, expr: &Expr) -> Option<BTreeSet<usize>> {
+        let mut needs = BTreeSet::new();
+        expr.for_each_column(&mut |global| {
+            needs.insert(self.query.relation_of(global));
+        });
+        (!needs.contains(&self.relation) && expr.volatility() != Volatility::Volatile).then_some(needs)
     }
 
     fn comparison(&self, comparison: Comparison, operand: &Expr, other: &Expr) -> Option<Fact> {
         let column = self.own_column(operand)?;
         let is_equality = comparison == Comparison::Equal;
-        let (value, exact) = self.key_value(column, other, is_equality)?;
+        let mut needs = BTreeSet::new();
+        let (value, exact) = self.key_value(column, other, is_equality, &mut needs)?;
         let says = match comparison {
             Comparison::Equal => Says::Equal(value),
             Comparison::NotEqual => return None,
@@ -235,6 +246,7 @@ impl FactReader<'_> {
             says,
             term: None,
             exact,
+            needs: needs.into_iter().collect(),
         })
     }
 
@@ -244,7 +256,7 @@ impl FactReader<'_> {
         let branch = |alternative: &Expr| {
             let terms = flatten(vec![alternative.clone()]);
             Branch {
-                facts: self.facts(terms.iter().enumerate()),
+                facts: self.facts((BRANCH_TERMS..).zip(&terms)),
                 terms: terms.len(),
             }
         };
@@ -290,12 +302,16 @@ impl FactReader<'_> {
         }
     }
 
-    /// `expr` as a value of exactly the column's type, and whether comparing with it is as good as the term. `None` if it reads
-    /// what is not bound yet, or where no such value exists.
-    fn key_value(&self, column: usize, expr: &Expr, is_equality: bool) -> Option<(Expr, bool)> {
-        if !self.is_bound(expr) {
-            return None;
-        }
+    /// `expr` as a value of exactly the column's type, and whether comparing with it is as good as the term; `needs` grows by what it
+    /// reads. `None` if it reads this relation, or where no such value exists.
+    fn key_value(
+        &self,
+        column: usize,
+        expr: &Expr,
+        is_equality: bool,
+        needs: &mut BTreeSet<usize>,
+    ) -> Option<(Expr, bool)> {
+        needs.extend(self.needs(expr)?);
         let column_type = self.key_type(column);
         let from = self.type_of(expr)?;
         convert(expr, from, column_type, is_equality)
@@ -337,6 +353,7 @@ fn exactly(column: usize, says: Says) -> Fact {
         says,
         term: None,
         exact: true,
+        needs: Vec::new(),
     }
 }
 

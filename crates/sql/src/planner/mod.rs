@@ -1,13 +1,16 @@
 //! Rule-based planning: which relation drives, how each is reached, and what each step checks.
 //!
 //! An access is chosen by a rough count of the rows it touches: a whole key, then a long prefix of a key, then a range, then
-//! everything. The order of joins starts at the relation that makes the whole pipeline touch least, and goes on greedily. How many rows
-//! tables have is not known then; see `by_size` for joins that are put in order once more when they begin.
+//! everything. The order of joins starts at the relation that makes the whole pipeline touch least, and goes on greedily; of more than
+//! a dozen relations only promising ones are tried as the first (`choosing`). What terms say of a relation is read once (`ways`). How many
+//! rows tables have is not known then; see `by_size` for joins that are put in order once more when they begin.
 
 mod access;
 mod blind;
 mod bound;
 mod by_size;
+mod choosing;
+mod equalities;
 mod facts;
 mod implication;
 mod known;
@@ -16,6 +19,7 @@ mod order;
 mod pipeline;
 mod ranges;
 mod subqueries;
+mod ways;
 
 use crate::plan::{PlanBody, QueryPlan, Relation, SelectPlan, Step};
 use rubato_formula::{Expr, Function, Volatility};

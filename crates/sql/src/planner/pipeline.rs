@@ -1,13 +1,15 @@
 //! Putting a pipeline together: order of joins, place of each term, slots of the tuple.
 
-use super::access::{Candidate, Terms, expressions, expressions_mut};
+use super::access::{Candidate, cheapest, expressions, expressions_mut};
 use super::by_size::Joins;
+use super::choosing::{Planned, choose_order};
 use super::order::{OrderColumn, served_by, set_reverse};
+use super::ways::{Placed, Terms};
 use super::{BoundSelect, NoParameters, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten, is_same};
 use crate::catalog::Table;
-use crate::plan::{Access, AggregatePlan, JoinKind, LockWait, Relation, RowLock, SelectPlan, Step};
+use crate::plan::{AggregatePlan, JoinKind, LockWait, Relation, RowLock, SelectPlan, Step};
 use rubato_base::{ColumnSet, Value};
-use rubato_formula::{AggregateKind, Comparison, Expr};
+use rubato_formula::{AggregateKind, Expr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,22 +21,13 @@ const LIMIT_FACTOR: f64 = 0.1;
 /// Plans a SELECT.
 pub(crate) fn plan_select(mut query: Query, mut parts: SelectParts, parameters: ParameterTypes<'_>) -> SelectPlan {
     fold_parts(&mut query, &mut parts);
-    let derived = derive(&query.terms);
-    let mut planned = {
-        let terms = Terms {
-            query: &query,
-            shared: &query.terms,
-            derived: &derived,
-            parameters,
-        };
-        choose_order(&terms)
-    };
+    let mut planned = choose_order(&Terms::new(&query, parameters));
     let mut served = false;
     let mut input_limit = None;
     if let Some(wanted) = wanted_order(&query, &parts, &planned, parameters) {
         // max looks at no NULL, and those would be the first.
         query.terms.extend(wanted.not_null.clone());
-        served = serve(&query, &derived, parameters, &mut planned, &wanted);
+        served = serve(&query, parameters, &mut planned, &wanted);
         if served && wanted.is_extreme {
             input_limit = Some(1);
         }
@@ -74,16 +67,7 @@ pub(crate) fn plan_target(
         relations: vec![relation],
         terms,
     };
-    let derived = derive(&query.terms);
-    let best = {
-        let terms = Terms {
-            query: &query,
-            shared: &query.terms,
-            derived: &derived,
-            parameters,
-        };
-        cheapest(terms.candidates(0, &[]))
-    };
+    let best = cheapest(Terms::new(&query, parameters).candidates(0, &Placed::none(1)));
     let mut terms = query.terms;
     let mut index = 0;
     terms.retain(|_| {
@@ -158,113 +142,6 @@ fn fold_parts(query: &mut Query, parts: &mut SelectParts) {
     if let Some(aggregate) = &mut parts.aggregate {
         aggregate.having = aggregate.having.take().map(Expr::fold_constants);
     }
-}
-
-/// Equalities that follow: from `a = b` and `b = 5`, `a = 5`. One step is enough for what people write.
-pub(super) fn derive(terms: &[Expr]) -> Vec<Expr> {
-    let equalities: Vec<(&Expr, &Expr)> = terms
-        .iter()
-        .filter_map(|term| match term {
-            Expr::Compare(Comparison::Equal, left, right) => Some((&**left, &**right)),
-            _ => None,
-        })
-        .flat_map(|(left, right)| [(left, right), (right, left)])
-        .collect();
-    let is_column = |expr: &Expr| matches!(expr, Expr::Column(_));
-    let mut derived = Vec::new();
-    for (left, middle) in equalities
-        .iter()
-        .filter(|(left, right)| is_column(left) && is_column(right))
-    {
-        for (_, value) in equalities
-            .iter()
-            .filter(|(other, value)| other == middle && *value != *left)
-        {
-            derived.push(Expr::Compare(
-                Comparison::Equal,
-                Box::new((*left).clone()),
-                Box::new((*value).clone()),
-            ));
-        }
-    }
-    derived
-}
-
-fn cheapest(candidates: Vec<Candidate>) -> Candidate {
-    let full = Candidate {
-        access: Access::Full { reverse: false },
-        satisfied: Vec::new(),
-        cost: f64::INFINITY,
-    };
-    candidates
-        .into_iter()
-        .fold(full, |best, next| if next.cost < best.cost { next } else { best })
-}
-
-/// Relations in the order in which they are read, with the way to each.
-pub(super) type Planned = Vec<(usize, Candidate)>;
-
-/// Tries every relation as the driving one.
-fn choose_order(terms: &Terms<'_>) -> Planned {
-    let relations = terms.query.relations.len();
-    let mut best: Option<(f64, Planned)> = None;
-    for driver in 0..relations {
-        let relation = &terms.query.relations[driver];
-        if relation.join == JoinKind::Left || !may_follow(terms.query, driver, &[]) {
-            continue;
-        }
-        let (cost, planned) = follow(terms, driver);
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, planned));
-        }
-    }
-    best.map(|(_, planned)| planned).unwrap_or_default()
-}
-
-/// Starts at `driver` and takes the cheapest next relation each time; the rows touched in all.
-fn follow(terms: &Terms<'_>, driver: usize) -> (f64, Planned) {
-    let relations = terms.query.relations.len();
-    let first = cheapest(terms.candidates(driver, &[]));
-    let (mut rows, mut cost) = (first.cost, first.cost);
-    let mut placed = vec![driver];
-    let mut planned = vec![(driver, first)];
-    while placed.len() < relations {
-        let next = (0..relations)
-            .filter(|relation| !placed.contains(relation) && may_follow(terms.query, *relation, &placed))
-            .map(|relation| (relation, cheapest(terms.candidates(relation, &placed))))
-            .reduce(|best, next| if next.1.cost < best.1.cost { next } else { best });
-        let Some((relation, candidate)) = next else { break };
-        rows *= candidate.cost.max(1.0);
-        cost += rows;
-        placed.push(relation);
-        planned.push((relation, candidate));
-    }
-    (cost, planned)
-}
-
-/// A left join waits for everything that its condition speaks of, a relation that is made for each tuple for what it reads of the
-/// tuple (which may be nothing: a side of a join that is a query may read values of the tuple around it alone), and functions of a select list for all relations but what is computed of their rows.
-pub(super) fn may_follow(query: &Query, relation: usize, placed: &[usize]) -> bool {
-    let own = &query.relations[relation];
-    let mut ready = match &own.relation {
-        Relation::Computed(_) => !placed.is_empty(),
-        Relation::Functions(functions) if functions.is_last => {
-            let is_open = |other: usize| {
-                other != relation
-                    && !placed.contains(&other)
-                    && !matches!(query.relations[other].relation, Relation::Computed(_))
-            };
-            !(0..query.relations.len()).any(is_open)
-        }
-        _ => true,
-    };
-    for term in own.on.iter().chain(own.relation.outer_expressions()) {
-        term.for_each_column(&mut |global| {
-            let other = query.relation_of(global);
-            ready &= other == relation || placed.contains(&other);
-        });
-    }
-    ready
 }
 
 struct WantedOrder {
@@ -360,28 +237,17 @@ fn extreme_column(aggregate: &AggregatePlan) -> Option<(&Expr, AggregateKind)> {
 }
 
 /// Takes the way to the driving relation that is best for its order; whether the order is served.
-fn serve(
-    query: &Query,
-    derived: &[Expr],
-    parameters: ParameterTypes<'_>,
-    planned: &mut Planned,
-    wanted: &WantedOrder,
-) -> bool {
+fn serve(query: &Query, parameters: ParameterTypes<'_>, planned: &mut Planned, wanted: &WantedOrder) -> bool {
     let Some((driver, current)) = planned.first_mut() else {
         return false;
     };
     let Relation::Table(table) = &query.relations[*driver].relation else {
         return false;
     };
-    let terms = Terms {
-        query,
-        shared: &query.terms,
-        derived,
-        parameters,
-    };
+    let terms = Terms::new(query, parameters);
     let factor = if wanted.has_limit { LIMIT_FACTOR } else { 1.0 };
     let mut best: Option<(f64, Candidate, bool)> = None;
-    for candidate in terms.candidates(*driver, &[]) {
+    for candidate in terms.candidates(*driver, &Placed::none(query.relations.len())) {
         let Some(reverse) = served_by(&candidate.access, table, &wanted.columns) else {
             continue;
         };
@@ -411,6 +277,8 @@ pub(super) fn drop_unneeded_sort_columns(parts: &mut SelectParts) {
 pub(super) struct Builder {
     query: Query,
     planned: Planned,
+    /// The step of each relation.
+    steps: Vec<usize>,
     conditions: Vec<Vec<Expr>>,
     after: Vec<Vec<Expr>>,
     /// Columns needed of each step's relation.
@@ -420,23 +288,24 @@ pub(super) struct Builder {
 
 impl Builder {
     pub(super) fn new(query: Query, planned: Planned) -> Builder {
-        let steps = planned.len();
+        let count = planned.len();
+        let mut steps = vec![0; query.relations.len()];
+        for (step, (relation, _)) in planned.iter().enumerate() {
+            steps[*relation] = step;
+        }
         Builder {
             query,
             planned,
-            conditions: vec![Vec::new(); steps],
-            after: vec![Vec::new(); steps],
-            needed: vec![BTreeSet::new(); steps],
+            steps,
+            conditions: vec![Vec::new(); count],
+            after: vec![Vec::new(); count],
+            needed: vec![BTreeSet::new(); count],
             filter: Vec::new(),
         }
     }
 
     fn step_of(&self, global: usize) -> usize {
-        let relation = self.query.relation_of(global);
-        self.planned
-            .iter()
-            .position(|(other, _)| *other == relation)
-            .unwrap_or(0)
+        self.steps[self.query.relation_of(global)]
     }
 
     /// The step after which a term can be checked.
@@ -542,17 +411,10 @@ impl Builder {
                 )
             })
             .collect();
-        let steps_of: Vec<usize> = (0..self.query.relations.len())
-            .map(|relation| {
-                self.planned
-                    .iter()
-                    .position(|(other, _)| *other == relation)
-                    .unwrap_or(0)
-            })
-            .collect();
+        let steps_of = self.steps;
         let firsts: Vec<usize> = self.query.relations.iter().map(|relation| relation.first).collect();
         let map = |global: usize| {
-            let relation = firsts.iter().rposition(|first| *first <= global).unwrap_or(0);
+            let relation = firsts.partition_point(|first| *first <= global).saturating_sub(1);
             let (first, slot, columns) = &slots[steps_of[relation]];
             slot + columns.iter().position(|column| *column == global - first).unwrap_or(0)
         };

@@ -1,7 +1,8 @@
 //! Accesses by several ranges of a key: lists, arrays and ORs on its columns, NULLs, and texts that begin alike.
 
 use super::access::{Candidate, EQUAL_SHARE, INDEX_FACTOR, RANGE_SHARE, TABLE_ROWS, elements_of, equal};
-use super::facts::{Branches, Fact, Says};
+use super::facts::{BRANCH_TERMS, Fact, Says};
+use super::ways::Or;
 use crate::catalog::{RowExpression, Table};
 use crate::plan::{Access, Alternative, Bounds, KeyPart, RangeAccess, RangesAccess, RowList};
 use rubato_formula::Expr;
@@ -57,7 +58,7 @@ impl Reach {
 }
 
 /// The candidates for one key: the ranges that its columns' facts give, and for each OR those of its branches.
-pub(super) fn candidates(table: &Table, index: Option<usize>, facts: &[Fact], ors: &[Branches]) -> Vec<Candidate> {
+pub(super) fn candidates(table: &Table, index: Option<usize>, facts: &[&Fact], ors: &[Or<'_>]) -> Vec<Candidate> {
     if key_of(table, index).is_empty() {
         return Vec::new();
     }
@@ -130,28 +131,22 @@ fn plain(table: &Table, index: Option<usize>, own: Reach) -> Candidate {
 
 /// The ranges of all branches of an OR, each together with what holds for all of them. Every branch must say something about the
 /// first column of the key.
-fn of_branches(table: &Table, index: Option<usize>, facts: &[Fact], or: &Branches) -> Option<Candidate> {
-    // Terms of a branch are told from those of the statement by their numbers.
-    let first_own = 1 + facts.iter().filter_map(|fact| fact.term).max().unwrap_or(0);
+fn of_branches(table: &Table, index: Option<usize>, facts: &[&Fact], or: &Or<'_>) -> Option<Candidate> {
     let mut satisfied: Option<Vec<usize>> = None;
     let mut holds_or = true;
     let (mut share, mut rows, mut count) = (0.0, 0.0, 0);
     let mut alternatives = Vec::with_capacity(or.branches.len());
     for branch in &or.branches {
-        let own = branch.facts.iter().cloned().map(|fact| Fact {
-            term: fact.term.map(|term| first_own + term),
-            ..fact
-        });
-        let all: Vec<Fact> = own.chain(facts.iter().cloned()).collect();
+        let all: Vec<&Fact> = branch.facts.iter().chain(facts).copied().collect();
         let reach = reach(table, index, &all);
         if !reach.is_bounded() {
             return None;
         }
-        holds_or &= (0..branch.terms).all(|term| reach.satisfied.contains(&(first_own + term)));
+        holds_or &= (0..branch.terms).all(|term| reach.satisfied.contains(&(BRANCH_TERMS + term)));
         share += reach.share;
         rows += reach.rows();
         count += reach.ranges;
-        let shared = |term: &usize| *term < first_own && satisfied.as_ref().is_none_or(|terms| terms.contains(term));
+        let shared = |term: &usize| *term < BRANCH_TERMS && satisfied.as_ref().is_none_or(|terms| terms.contains(term));
         satisfied = Some(reach.satisfied.iter().copied().filter(shared).collect());
         alternatives.push(reach.alternative);
     }
@@ -177,7 +172,7 @@ fn is_two_sided(alternatives: &[Alternative]) -> bool {
     })
 }
 
-fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
+fn reach(table: &Table, index: Option<usize>, facts: &[&Fact]) -> Reach {
     let key = key_of(table, index);
     let mut own = Reach {
         alternative: Alternative {
@@ -244,7 +239,7 @@ fn reach(table: &Table, index: Option<usize>, facts: &[Fact]) -> Reach {
 }
 
 /// The list of rows, that which is `taken` if one is, of one of which the column is this one.
-fn of_row(facts: &[Fact], column: usize, taken: Option<&RowList>) -> Option<(RowList, usize)> {
+fn of_row(facts: &[&Fact], column: usize, taken: Option<&RowList>) -> Option<(RowList, usize)> {
     let own = facts.iter().filter(|fact| fact.column == column);
     own.into_iter().find_map(|fact| match &fact.says {
         Says::OfRow(rows, place) if taken.is_none_or(|taken| taken == rows) => Some((rows.clone(), *place)),
@@ -253,7 +248,7 @@ fn of_row(facts: &[Fact], column: usize, taken: Option<&RowList>) -> Option<(Row
 }
 
 /// What is asked of the first column without an equality, which terms that satisfies, and the share of rows within.
-fn bounds(facts: &[Fact], column: usize, narrow: bool) -> (Bounds, Vec<usize>, f64) {
+fn bounds(facts: &[&Fact], column: usize, narrow: bool) -> (Bounds, Vec<usize>, f64) {
     let (mut low, mut high) = (None, None);
     let (mut pattern, mut not_null) = (None, None);
     let mut satisfied = Vec::new();
@@ -286,13 +281,13 @@ fn bounds(facts: &[Fact], column: usize, narrow: bool) -> (Bounds, Vec<usize>, f
 }
 
 /// The term that says that the column is NULL.
-fn null(facts: &[Fact], column: usize) -> Option<Option<usize>> {
-    let is_null = |fact: &&Fact| fact.column == column && matches!(fact.says, Says::Null);
+fn null(facts: &[&Fact], column: usize) -> Option<Option<usize>> {
+    let is_null = |fact: &&&Fact| fact.column == column && matches!(fact.says, Says::Null);
     facts.iter().find(is_null).map(|fact| fact.term)
 }
 
 /// A list of at most `values_max` values, one of which the column has.
-fn listed(facts: &[Fact], column: usize, values_max: usize) -> Option<(&[Expr], Option<usize>)> {
+fn listed<'a>(facts: &[&'a Fact], column: usize, values_max: usize) -> Option<(&'a [Expr], Option<usize>)> {
     let own = facts.iter().filter(|fact| fact.column == column);
     own.into_iter().find_map(|fact| match &fact.says {
         Says::In(values) if values.len() <= values_max => Some((&**values, fact.term.filter(|_| fact.exact))),

@@ -81,6 +81,7 @@ scripts!(
     like_any,
     lists,
     long_names,
+    many_joins,
     merge,
     merged,
     nested,

@@ -203,7 +203,7 @@ impl Shared {
     }
 
     fn make_checkpoint(&self) -> Result<CheckpointReport> {
-        let (mut mark, vain, unused) = {
+        let (mut mark, vain, unused, attached_bytes) = {
             let partition = &mut *self.partition.lock();
             partition.checkpoints.begin();
             self.checkpoint_asked.store(false, Ordering::Release);
@@ -232,7 +232,7 @@ impl Shared {
             let (vain, unused): (Vec<_>, Vec<_>) = unused
                 .into_iter()
                 .partition(|storage| partition.database.is_laid_in_vain(*storage));
-            (mark, vain, unused)
+            (mark, vain, unused, self.attached.load(Ordering::Relaxed))
         };
         // What no catalog ever had may go before the mark: on a full disk that is the room for the rest.
         self.drop_unused_storage(&vain)?;
@@ -274,6 +274,7 @@ impl Shared {
         self.forcer
             .truncate_before(rubato_log::Lsn(mark.log_start))
             .map_err(|error| log_error(&error))?;
+        self.attached.fetch_sub(attached_bytes, Ordering::Relaxed);
         self.drop_unused_storage(&unused)?;
         self.store.keep_reserve();
         Ok(report)

@@ -11,24 +11,30 @@ use rubato_log::{AppendError, Appender, Forcer};
 use rubato_protocol::{Changes, CommitLog, CommitRecord, DecisionRecord, PrepareRecord, StandingRecord};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The writing end of the log; `None` once the node has closed.
 pub(crate) type LogEnd = Arc<Mutex<Option<Appender>>>;
+
+/// Bytes of the log behind the last checkpoint that are no changes of rows: whole catalogs, for the most part.
+pub(crate) type Attached = Arc<AtomicU64>;
 
 /// Encodes commits and appends them. One at a time: the partition owns it.
 pub(crate) struct LogWriter {
     end: LogEnd,
     forcer: Forcer,
     place: OwnPlace,
+    attached: Attached,
     scratch: Vec<u8>,
 }
 
 impl LogWriter {
-    pub(crate) fn new(end: LogEnd, forcer: Forcer, place: OwnPlace) -> LogWriter {
+    pub(crate) fn new(end: LogEnd, forcer: Forcer, place: OwnPlace, attached: Attached) -> LogWriter {
         LogWriter {
             end,
             forcer,
             place,
+            attached,
             scratch: Vec::with_capacity(4096),
         }
     }
@@ -51,6 +57,12 @@ impl LogWriter {
                 }
                 Err(error) => return Err(Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, error.to_string())),
             }
+        }
+    }
+
+    fn count_attached(&self, attachment: Option<&[u8]>) {
+        if let Some(bytes) = attachment {
+            self.attached.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
     }
 
@@ -101,12 +113,14 @@ impl LogWriter {
 
 impl CommitLog for LogWriter {
     fn append(&mut self, record: &CommitRecord<'_>) -> Result<Lsn> {
+        self.count_attached(record.attachment);
         self.append_changes(record.changes, &|has_parts, out| {
             begin_commit(record.cts, record.attachment, has_parts, out);
         })
     }
 
     fn append_prepare(&mut self, record: &PrepareRecord<'_>) -> Result<Lsn> {
+        self.count_attached(record.attachment);
         self.append_changes(record.changes, &|has_parts, out| begin_prepare(record, has_parts, out))
     }
 

@@ -1,7 +1,7 @@
 //! The node: what its workers share.
 
 use crate::checkpoint::CheckpointReport;
-use crate::commit_log::LogEnd;
+use crate::commit_log::{Attached, LogEnd};
 use crate::errors::{OwnPlace, log_error, write_refusal};
 use crate::hosted::{Heard, Hosting};
 use crate::laying::Laying;
@@ -37,6 +37,8 @@ const COPY_HELPERS_MAX: usize = 4;
 
 /// Log bytes after which a checkpoint is due on a disk that is nearly full.
 const TIGHT_LOG_BYTES: u64 = 4 << 20;
+/// Bytes of catalogs in the log after which a checkpoint is due: a restart takes some seconds to take them apart where rows come between.
+const ATTACHED_BYTES_MAX: u64 = 64 << 20;
 /// Rows read at once while memory is being filled after a restart: a pause of about half a millisecond.
 const WARM_UP_ROWS: usize = 256;
 
@@ -148,6 +150,8 @@ pub(crate) struct Shared {
     /// When a force that failed may be tried again.
     force_again_at_us: AtomicI64,
     last_mark: AtomicU64,
+    /// What the log has of catalogs since.
+    pub(crate) attached: Attached,
     statements: AtomicU64,
     /// When it was opened, in microseconds since 2000.
     pub(crate) started_us: i64,
@@ -397,6 +401,7 @@ impl Node {
         let shared = Shared {
             partition: Mutex::new(recovered.partition),
             plans: Mutex::new(PlanCache::new(PLANS_MAX_DEFAULT)),
+            attached: recovered.attached,
             last_mark: AtomicU64::new(forcer.appended_lsn().0.saturating_sub(report.log_bytes)),
             forcer,
             store,
@@ -460,7 +465,8 @@ impl Node {
         let mark = self.0.last_mark.load(Ordering::Relaxed);
         let gathered = self.0.forcer.appended_lsn().0.saturating_sub(mark);
         let asked = self.0.checkpoint_asked.load(Ordering::Acquire);
-        if asked || gathered > self.0.settings.checkpoint_log_bytes {
+        let is_full_of_catalogs = self.0.attached.load(Ordering::Relaxed) > ATTACHED_BYTES_MAX;
+        if asked || is_full_of_catalogs || gathered > self.0.settings.checkpoint_log_bytes {
             return true;
         }
         if self.0.crowded.load(Ordering::Acquire) {

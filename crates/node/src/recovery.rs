@@ -3,7 +3,7 @@
 mod definitions;
 
 use crate::checkpoint::{MARK_TABLE, Mark, check_log_end, note_log_end, spill, with_attached};
-use crate::commit_log::{LogEnd, LogWriter};
+use crate::commit_log::{Attached, LogEnd, LogWriter};
 use crate::errors::{OwnPlace, log_error, store_error};
 use crate::laying::Laying;
 use crate::node::NodeSettings;
@@ -21,7 +21,7 @@ use rubato_sql::advisory::AdvisoryLocks;
 use rubato_sql::catalog::Catalog;
 use rubato_sql::channels::Channels;
 use rubato_sql::checkpoints::Checkpoints;
-use rubato_sql::databases::{Databases, storage_of};
+use rubato_sql::databases::{DatabaseId, Databases, storage_of};
 use rubato_sql::executor::derived_row;
 use rubato_sql::partition::{Attachment, Derived, Partition, SchemaChanges, SequenceValues};
 use rubato_sql::row_numbers::{NUMBERS_OF_OTHERS, RowNumberCounters};
@@ -69,6 +69,17 @@ pub(crate) struct Recovery<'a> {
     laying: Arc<Laying>,
     store: &'a dyn Store,
     grid: GridPast,
+    /// Bytes of attachments.
+    attached_bytes: u64,
+    /// The newest catalog of a row of commits that only say which is the catalog from there on: those before it count for nothing.
+    pending: Option<PendingCatalog>,
+}
+
+/// What a commit says that changes a catalog and nothing else, not taken up yet.
+struct PendingCatalog {
+    database: DatabaseId,
+    cts: Timestamp,
+    attachment: Vec<u8>,
 }
 
 /// What the log of a node of a grid says beside its rows.
@@ -95,6 +106,7 @@ pub(crate) struct Recovered {
     pub(crate) stored: StoredTables,
     pub(crate) laying: Arc<Laying>,
     pub(crate) grid: GridPast,
+    pub(crate) attached: Attached,
 }
 
 /// Opens what is there, or an empty database.
@@ -124,10 +136,17 @@ pub(crate) fn recover(
     drop_unknown(&**store, &stored.lock())?;
     let place = OwnPlace::default();
     let log_end: LogEnd = Arc::new(Mutex::new(Some(appender)));
+    let attached = Attached::new(recovery.attached_bytes.into());
+    let writer = LogWriter::new(
+        Arc::clone(&log_end),
+        forcer.clone(),
+        place.clone(),
+        Arc::clone(&attached),
+    );
     let mut partition = Partition {
         database: recovery.database,
         databases: Arc::default(),
-        log: Box::new(LogWriter::new(Arc::clone(&log_end), forcer.clone(), place.clone())),
+        log: Box::new(writer),
         sequences: recovery.sequences,
         row_numbers: RowNumberCounters::default(),
         next_storage_id: recovery.next_storage_id,
@@ -170,6 +189,7 @@ pub(crate) fn recover(
         stored,
         laying,
         grid: recovery.grid,
+        attached,
     })
 }
 
@@ -217,6 +237,7 @@ pub(crate) fn replay<'a>(
     let tail = source.into_tail()?;
     check_log_end(&**store, &tail, &described)?;
     (report.cut_bytes, report.log_end) = (tail.dropped_bytes, tail.end.0);
+    recovery.take_pending()?;
     recovery.settle_definitions()?;
     recovery.database.finish_recovery();
     recovery.database.set_memory_limit(settings.memory_bytes);
@@ -268,6 +289,8 @@ impl<'a> Recovery<'a> {
             laying,
             store: &**store,
             grid: GridPast::default(),
+            attached_bytes: 0,
+            pending: None,
         }
     }
 
@@ -288,6 +311,9 @@ impl<'a> Recovery<'a> {
     }
 
     fn take(&mut self, record: Record) -> Result<()> {
+        let Some(record) = self.put_off(record)? else {
+            return Ok(());
+        };
         match record {
             Record::Part { first, changes } => {
                 if first {
@@ -347,6 +373,48 @@ impl<'a> Recovery<'a> {
                 self.grid.agreement = Some(agreement);
                 Ok(())
             }
+        }
+    }
+
+    /// Keeps a commit that only changes a catalog until the next record shows that it counts: to take a catalog apart takes as long as there
+    /// are tables in it, and where one is made after the other each says all of them. Gives back any other record, for which it does count.
+    fn put_off(&mut self, record: Record) -> Result<Option<Record>> {
+        if let Record::Commit { attachment, .. } | Record::Prepare { attachment, .. } = &record {
+            self.attached_bytes += attachment.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        }
+        let (cts, attachment) = match record {
+            Record::Commit {
+                cts,
+                changes,
+                attachment: Some(attachment),
+                has_parts: false,
+            } if changes.is_empty() => (cts, attachment),
+            other => {
+                self.take_pending()?;
+                return Ok(Some(other));
+            }
+        };
+        let of = Attachment::only_catalog_of(&attachment)?;
+        if self.pending.as_ref().is_none_or(|pending| of != Some(pending.database)) {
+            self.take_pending()?;
+        }
+        match of {
+            Some(database) => {
+                self.pending = Some(PendingCatalog {
+                    database,
+                    cts,
+                    attachment,
+                });
+            }
+            None => self.attach(cts, &attachment)?,
+        }
+        Ok(None)
+    }
+
+    fn take_pending(&mut self) -> Result<()> {
+        match self.pending.take() {
+            Some(pending) => self.attach(pending.cts, &pending.attachment),
+            None => Ok(()),
         }
     }
 

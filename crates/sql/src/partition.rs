@@ -468,6 +468,19 @@ impl Attachment {
         out
     }
 
+    /// Whose catalog it has, if that is all that it has: the next such attachment takes the place of this one. XX001.
+    pub fn only_catalog_of(bytes: &[u8]) -> Result<Option<DatabaseId>> {
+        let mut reader = ByteReader::new(bytes);
+        if reader.length()? > 0 {
+            return Ok(None);
+        }
+        match reader.u8()? {
+            HAS_CATALOG => Ok(Some(DatabaseId::RUBATO)),
+            HAS_DATABASES if reader.u8()? == 0 && reader.length()? == 1 => Ok(Some(DatabaseId(reader.u32()?))),
+            _ => Ok(None),
+        }
+    }
+
     /// From bytes; XX001 if they are damaged.
     pub fn decode(bytes: &[u8]) -> Result<Attachment> {
         let mut reader = ByteReader::new(bytes);
@@ -578,6 +591,18 @@ mod tests {
             ..Attachment::default()
         };
         assert_eq!(first.encode()[..2], [0, HAS_CATALOG]);
+        let whose = |attachment: &Attachment| Attachment::only_catalog_of(&attachment.encode()).unwrap();
+        assert_eq!(whose(&first), Some(DatabaseId::RUBATO));
+        let other = Attachment {
+            catalogs: vec![(DatabaseId(20_000), Catalog::default())],
+            ..Attachment::default()
+        };
+        assert_eq!(whose(&other), Some(DatabaseId(20_000)));
+        let with_numbers = Attachment {
+            sequences: vec![(1, 2)],
+            ..other
+        };
+        assert_eq!((whose(&with_numbers), whose(&Attachment::default())), (None, None));
         assert!(Attachment::decode(&[0, 16]).is_err() && Attachment::decode(&[0, 32]).is_err());
         assert!(Attachment::decode(&[1, 0]).is_err());
     }

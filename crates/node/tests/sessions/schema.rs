@@ -337,3 +337,61 @@ fn changes_that_do_not_fit_together_are_not_both_made() {
     world.must(0, "commit");
     assert_eq!(world.rows(1, "insert into x default values returning a"), ["1"]);
 }
+
+/// A restart takes up the last of several catalogs in the log where no rows come between: what is between was for nothing.
+#[test]
+fn of_catalogs_one_after_the_other_the_last_one_counts() {
+    let mut world = World::new(2);
+    world.must(0, "create database other");
+    let other = world.enter("other").expect("a session there");
+    for number in 0..5 {
+        world.must(0, &format!("create table made{number} (id int primary key, n serial)"));
+        world.must(other, &format!("create table there{number} (id int primary key)"));
+        world.must(
+            0,
+            &format!("create table gone{number} (id int); create index on gone{number} (id)"),
+        );
+        world.must(0, &format!("drop table gone{number}"));
+    }
+    world.must(0, "insert into made0 values (1); insert into made4 values (1), (2)");
+    world.must(other, "insert into there4 values (1)");
+    world.must(0, "alter table made4 add column late int not null default 7");
+    world.must(0, "create table last (id int); drop table made1");
+    world.leave(other);
+    for _ in 0..2 {
+        world = world.restart();
+        let names = "select relname from pg_class where relkind = 'r' and relname ~ '^(made|gone|last)' order by 1";
+        assert_eq!(world.rows(0, names), ["last", "made0", "made2", "made3", "made4"]);
+        assert_eq!(world.rows(0, "select * from made4 order by id"), ["1|1|7", "2|2|7"]);
+        assert_eq!(world.rows(0, "select * from made0"), ["1|1"]);
+        let other = world.enter("other").expect("a session there");
+        let counted = "select count(*) from pg_class where relkind = 'r' and relname like 'there%'";
+        assert_eq!(world.rows(other, counted), ["5"]);
+        assert_eq!(world.rows(other, "select * from there4"), ["1"]);
+        world.leave(other);
+    }
+}
+
+/// Each schema change writes the whole catalog, and a restart reads them all.
+#[test]
+fn many_schema_changes_ask_for_a_checkpoint() {
+    let mut world = World::new(1);
+    let columns: Vec<String> = (0..800).map(|number| format!("column{number} int")).collect();
+    let columns = columns.join(", ");
+    for table in 0..20 {
+        world.must(0, &format!("create table wide{table} ({columns})"));
+    }
+    let mut changes = 0;
+    while !world.node.checkpoint_is_due() {
+        changes += 1;
+        assert!(changes < 1000, "no checkpoint is due");
+        world.must(0, &format!("create table narrow{changes} (id int)"));
+    }
+    assert!(changes > 50, "after {changes}");
+    world = world.restart();
+    assert!(world.node.checkpoint_is_due(), "what a start has read counts as well");
+    world.node.checkpoint().expect("a checkpoint");
+    assert!(!world.node.checkpoint_is_due());
+    world.must(0, "create table narrow (id int)");
+    assert!(!world.node.checkpoint_is_due());
+}

@@ -1,6 +1,7 @@
 //! Prepared statements whose tables change: those whose result would be another one are refused, the others go on.
 
 use crate::world::*;
+use rubato_node::NodeSettings;
 use rubato_sql::client::Request;
 
 const CHANGED: &str = "E 0A000 cached plan must not change result type";
@@ -239,4 +240,22 @@ fn a_table_is_made_of_a_query_that_is_bound_to_values() {
     assert_eq!(world.rows(0, "select * from other"), ["7"]);
     let none = "create table none as select a from dd where id = $1 with no data";
     assert_eq!(bound(&mut world, none, &["1"]), ["C CREATE TABLE AS"]);
+}
+
+/// Tens of thousands of prepared statements took more than a gigabyte, whatever a statement might take.
+#[test]
+fn prepared_statements_take_no_more_than_a_statement_may() {
+    let mut settings = NodeSettings::default();
+    settings.limits.bytes_max = 1 << 20;
+    let mut world = World::with(1, settings);
+    let mut refused = Vec::new();
+    for number in 0..100 {
+        let said = world.tell(0, [parse(&format!("s{number}"), "select 1"), Request::Sync]);
+        refused.extend(said.into_iter().filter(|line| line.starts_with("E ")));
+    }
+    assert!((50..90).contains(&refused.len()), "{} refused", refused.len());
+    assert!(refused[0].starts_with("E 53200"), "{}", refused[0]);
+    let said = world.ask(0, "prepare another as select 2");
+    assert!(said[0].starts_with("E 53200"), "{said:?}");
+    world.must(0, "deallocate all; prepare another as select 2");
 }

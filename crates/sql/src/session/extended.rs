@@ -1,7 +1,7 @@
 //! The extended query protocol: prepared statements and portals, up to Sync.
 
 use super::portals::{Portal, Portals, cannot_be_run};
-use super::prepared::{NAMES_MAX, Prepared, prepared_key, result_type_changed};
+use super::prepared::{Prepared, prepared_key, result_type_changed};
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
 use crate::grid::DataEnd;
@@ -234,12 +234,7 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DUPLICATE_PREPARED_STATEMENT, message));
         }
-        if self.prepared.len() >= NAMES_MAX {
-            return Err(Error::new(
-                SqlState::PROGRAM_LIMIT_EXCEEDED,
-                "too many prepared statements in one session",
-            ));
-        }
+        self.admit_prepared(&context.limits)?;
         let types = types.iter().map(|oid| {
             let built_in = DataType::from_oid(*oid);
             let found = built_in.or_else(|| self.catalog(&lock.lock()).type_by_oid(*oid));

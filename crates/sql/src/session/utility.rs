@@ -82,7 +82,10 @@ impl Session {
             Utility::Set { name, value, local } => self.set(name, value.as_deref(), *local, responder)?,
             Utility::Show(name) => self.show(name, utility, responder)?,
             Utility::Reset(name) => self.reset(name, responder)?,
-            Utility::Prepare { name, types, sql } => self.prepare(name, types, sql, partition)?,
+            Utility::Prepare { name, types, sql } => {
+                self.admit_prepared(&context.limits)?;
+                self.prepare(name, types, sql, partition)?
+            }
             Utility::Execute { name, arguments } => {
                 return Ok(self.execute_prepared(name, arguments, partition, context)?);
             }

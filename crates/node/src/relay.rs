@@ -43,6 +43,9 @@ pub(crate) const EPOCH_2000_US: i64 = 946_684_800_000_000;
 /// itself, as a single stage does with threads of its own.
 const RUN_STEPS_MAX: usize = 48;
 
+/// Statements of a script that are one transaction take no longer than this, and the last of them, before others have their turn.
+const SCRIPT_TURN_US: i64 = 1_000;
+
 /// One stage of one worker. On a worker's own thread a stage takes the work on to the next itself, without a queue between
 /// them, and the partition is locked once for all of them.
 pub(crate) struct NodeStage {
@@ -118,11 +121,18 @@ impl NodeStage {
     fn run(&self, now_us: i64, work: &mut SessionWork, steps_max: usize, outbox: &mut Outbox<Payload>) -> Ended {
         let held = HeldPartition::new(&self.shared, self.worker);
         let mut kind = self.kind;
+        let mut between_since_us = None;
         for step in 1.. {
             if self.must_hold_back(kind, work) {
                 return Ended::HeldBack(kind);
             }
             let next = self.step(kind, now_us, work, &held);
+            if next == Next::To(StageKind::Parser) && work.session.is_between_statements() {
+                let now_us = (self.shared.settings.clock_us)();
+                if now_us - *between_since_us.get_or_insert(now_us) > SCRIPT_TURN_US {
+                    return Ended::With(Next::Yield);
+                }
+            }
             match next {
                 Next::To(following) if step < steps_max => {
                     if following == StageKind::Parser {

@@ -389,3 +389,47 @@ fn a_series_gives_what_postgresql_gives() {
         assert!(said.iter().any(|line| line == error), "{from}: {said:?}");
     }
 }
+
+/// A script of many statements in one message is no longer than one long statement.
+#[test]
+fn others_have_their_turn_between_the_statements_of_a_script() {
+    const TABLES: usize = 300;
+    let script: String = (0..TABLES)
+        .map(|table| format!("create table s{table} (id int primary key);"))
+        .collect();
+    let mut world = many_rows(2);
+    tick(200);
+    let turns_of = |world: &mut World| {
+        let mut turns = 0;
+        while !world.is_idle(0) {
+            world.turn();
+            if world.is_idle(1) {
+                world.send(1, [query("select n from small")]);
+                turns += 1;
+            }
+        }
+        world.run();
+        assert!(world.said(1).contains(&"D 0".into()));
+        turns
+    };
+    world.send(0, [query(&script)]);
+    let turns = turns_of(&mut world);
+    assert_eq!(world.said(0).len(), TABLES + 1);
+    assert!(turns > 10, "{turns} turns");
+
+    // It can be cancelled there, and ends where its client leaves: then nothing of it was done.
+    let script = script.replace("table s", "table again");
+    world.send(0, [query(&script)]);
+    (0..3).for_each(|_| _ = world.turn());
+    world.cancel(0, CancelReason::ClientRequest);
+    turns_of(&mut world);
+    let said = world.said(0);
+    assert!(said.iter().any(|line| line.starts_with("E 57014")), "{said:?}");
+    world.send(0, [query(&script)]);
+    (0..3).for_each(|_| _ = world.turn());
+    world.client_leaves(0);
+    turns_of(&mut world);
+    let left = world.rows(1, "select count(*) from pg_class where relname like 'again%'");
+    assert_eq!(left, ["0"]);
+    tick(0);
+}

@@ -143,10 +143,18 @@ impl Responder for Lines {
 thread_local! {
     /// The time in the worlds of one test.
     static NOW_US: Cell<i64> = const { Cell::new(1_700_000_000_000_000) };
+    /// What passes with each look at the clock.
+    static TICK_US: Cell<i64> = const { Cell::new(0) };
 }
 
 pub fn clock_us() -> i64 {
-    NOW_US.with(Cell::get)
+    pass(TICK_US.get());
+    NOW_US.get()
+}
+
+/// From now on so much time passes with each look at the clock.
+pub fn tick(us: i64) {
+    TICK_US.set(us);
 }
 
 /// Time passes.

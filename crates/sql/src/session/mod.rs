@@ -573,7 +573,10 @@ impl Session {
 
     /// The statement under way is to end with this error when it is next run. False if there is none.
     pub fn cancel(&mut self, error: Error) -> bool {
-        let is_under_way = self.is_busy() || self.awaits_data() || self.commit_waits_since_us.is_some();
+        let is_under_way = self.is_busy()
+            || self.is_between_statements()
+            || self.awaits_data()
+            || self.commit_waits_since_us.is_some();
         if is_under_way {
             self.cancelled = Some(error);
         }
@@ -640,11 +643,6 @@ impl Session {
                 return next;
             }
         }
-    }
-
-    /// Whether a statement is under way which others had their turn in.
-    fn has_paused(&self) -> bool {
-        self.current.is_some() || self.copy_in.as_ref().is_some_and(copy::CopyIn::pauses)
     }
 
     /// The answers given so far have been taken away: of a statement that has answered nothing yet, nothing more can be.

@@ -1,6 +1,7 @@
 //! How much a long statement does before others have their turn.
 
 use super::Session;
+use super::copy::CopyIn;
 
 /// A slice of a long statement takes about so long: whoever comes meanwhile waits for it, and each slice costs some microseconds more.
 const SLICE_US: i64 = 400;
@@ -68,7 +69,18 @@ impl Slices {
 impl Session {
     /// Whether a statement has begun that has not ended.
     pub fn is_under_way(&self) -> bool {
-        self.current.is_some() || self.after_replay.is_some() || self.copy_out.is_some()
+        self.current.is_some() || self.after_replay.is_some() || self.copy_out.is_some() || self.is_between_statements()
+    }
+
+    /// Whether a statement or script is under way which others had their turn in.
+    pub(super) fn has_paused(&self) -> bool {
+        self.current.is_some() || self.is_between_statements() || self.copy_in.as_ref().is_some_and(CopyIn::pauses)
+    }
+
+    /// Whether it stands between two statements of a script that are one transaction: others may have their turn there.
+    pub fn is_between_statements(&self) -> bool {
+        let is_at_rest = self.current.is_none() && self.to_bind.is_none() && self.after_replay.is_none();
+        is_at_rest && self.in_script && !self.script.is_empty() && self.transaction.is_some() && !self.awaits_data()
     }
 }
 

@@ -15,6 +15,8 @@ pub const FORMAT_VERSION: u32 = 1;
 
 const VERSION_FILE: &str = "VERSION";
 const LOCK_FILE: &str = "LOCK";
+const STORE_FOLDER: &str = "store";
+const LOG_FOLDER: &str = "log";
 
 /// An open and locked folder.
 pub(crate) struct Folder {
@@ -38,14 +40,26 @@ impl Folder {
         })
     }
 
+    /// Opens the store, or makes it where there is no log yet either: one that was there once, and is missing now, has what the log was cut
+    /// behind, and what was never in it.
+    ///
+    /// Errors: XX001 without a store beside a log.
     pub(crate) fn store(&self, cache_bytes: usize) -> Result<Arc<dyn Store>> {
-        let path = self.path.join("store");
+        let path = self.path.join(STORE_FOLDER);
+        let log = self.path.join(LOG_FOLDER);
+        if holds_log(&log)? && !EmbeddedStore::is_in(&path).map_err(|error| store_error(&error))? {
+            let (path, log) = (path.display(), log.display());
+            let message = format!("the store is damaged: {path} is missing or empty, although there is a log in {log}");
+            return Err(Error::new(SqlState::DATA_CORRUPTED, message)
+                .with_detail("Rows that are in the store only are missing with it.")
+                .with_hint("Mount or put back what belongs there, or restore a copy of the whole folder."));
+        }
         let store = EmbeddedStore::open(&path, cache_bytes as u64).map_err(|error| store_error(&error))?;
         Ok(Arc::new(store))
     }
 
     pub(crate) fn log(&self) -> Result<Arc<FileDirectory>> {
-        let path = self.path.join("log");
+        let path = self.path.join(LOG_FOLDER);
         let directory = FileDirectory::create(&path).map_err(|wrong| io_error("cannot open", &path, &wrong))?;
         Ok(Arc::new(directory))
     }
@@ -147,7 +161,18 @@ fn check_version(path: &Path) -> Result<()> {
 }
 
 fn holds_data(path: &Path) -> bool {
-    path.join("log").exists() || path.join("store").exists()
+    path.join(LOG_FOLDER).exists() || path.join(STORE_FOLDER).exists()
+}
+
+/// Whether there is any file of the log: the first is made after the store.
+fn holds_log(path: &Path) -> Result<bool> {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(wrong) if wrong.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(wrong) => return Err(io_error("cannot read", path, &wrong)),
+    };
+    let is_of_log = |name: PathBuf| name.extension().is_some_and(|extension| extension == "log");
+    Ok(entries.flatten().any(|entry| is_of_log(entry.path())))
 }
 
 fn write_version(file: &Path) -> Result<()> {

@@ -186,7 +186,13 @@ fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
         bytes[0] ^= 1;
         std::fs::write(path, bytes).expect("writes");
     };
-    let cases: [(&Path, Damage, &str); 9] = [
+    let emptied: Damage = |path| std::fs::write(path, []).expect("writes");
+    let tables = files(&whole.join("store/keyspaces/1/tables"));
+    let table = tables.keys().next().expect("a table file");
+    let table = table.strip_prefix(&whole).expect("below");
+    let cases: [(&Path, Damage, &str); 11] = [
+        (table, emptied, "keyspaces/1/tables/"),
+        (Path::new("store/lock"), gone, "store/lock"),
         (&segment, gone, "log"),
         (&segment, flipped, ".log at byte 0"),
         (Path::new("store/keyspaces/0/current"), gone, "keyspaces/0/current"),
@@ -204,6 +210,10 @@ fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
         let before = files(&folder);
         let refused = Database::open(&folder, small()).err().expect("refused");
         assert!(refused.to_string().contains(named), "{}: {refused}", file.display());
+        assert!(
+            refused.to_string().contains("damaged") || named == "VERSION",
+            "{refused}"
+        );
         assert!(check(&folder).is_err());
         let after = files(&folder);
         let same = before.keys().eq(after.keys()) && before.iter().zip(&after).all(|(one, other)| one == other);
@@ -230,13 +240,41 @@ fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
             assert_eq!(count, [[Value::Int8(24_000)]]);
         }
     }
-    // Without the store the log does not reach back far enough.
-    let folder = place.path().join("no store");
-    copy_folder(&whole, &folder);
-    std::fs::remove_dir_all(folder.join("store")).expect("removes");
-    let refused = Database::open(&folder, small()).err().expect("refused");
-    assert_eq!(refused.code().as_str(), "XX001", "{refused}");
-    assert!(refused.to_string().contains("holds no checkpoint"), "{refused}");
+}
+
+/// Neither with a log that was cut nor with one from the very beginning: rows may have been laid in the store.
+#[test]
+fn a_store_that_is_missing_or_empty_is_no_new_one() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("data");
+    let database = Database::open(&folder, small()).expect("opens");
+    let mut session = database.session().expect("a session");
+    session
+        .query("create table t (i int); insert into t values (1)")
+        .expect("runs");
+    drop(session);
+    database.close().expect("closes");
+    let (store, away) = (folder.join("store"), place.path().join("away"));
+    std::fs::rename(&store, &away).expect("moves");
+    for is_there in [false, true] {
+        if is_there {
+            std::fs::create_dir(&store).expect("makes");
+        }
+        let refused = Database::open(&folder, small()).err().expect("refused");
+        for refused in [refused, check(&folder).expect_err("refused")] {
+            assert_eq!(refused.code().as_str(), "XX001", "{refused}");
+            let says = format!("{} is missing or empty", store.display());
+            assert!(refused.to_string().contains(&says), "{refused}");
+        }
+        assert_eq!(store.exists(), is_there, "nothing is begun anew");
+        assert!(files(&folder).keys().all(|path| !path.starts_with(&store)));
+    }
+    std::fs::remove_dir(&store).expect("removes");
+    std::fs::rename(&away, &store).expect("moves");
+    let database = Database::open(&folder, small()).expect("it is back");
+    let mut session = database.session().expect("a session");
+    let count = session.query("select count(*) from t").expect("counts").rows;
+    assert_eq!(count, [[Value::Int8(1)]]);
 }
 
 /// A log whose files are gone is no empty database, not even before the first checkpoint; and what a checkpoint saw forced must

@@ -21,6 +21,9 @@ const META_TREE: &str = "0";
 const TABLES: &str = "tables";
 const JOURNAL_EXTENSION: &str = "jnl";
 
+/// Locked by the engine; holds nothing.
+const LOCK: &str = "lock";
+
 /// There as long as a store is being made, in which nothing is kept yet: of what the engine makes one by one then, half is no damage.
 const MAKING: &str = "rubato-making";
 
@@ -43,6 +46,12 @@ pub(crate) fn begin_making(path: &Path) -> Result<bool> {
     made.map_err(|error| io(&making, &error))?;
     sync(path)?;
     Ok(true)
+}
+
+/// Whether a store was made here and is not being made.
+pub(crate) fn is_made(path: &Path) -> Result<bool> {
+    let is_begun = exists(&path.join(VERSION_MARKER))? || exists(&path.join(TREES))?;
+    Ok(is_begun && !exists(&path.join(MAKING))?)
 }
 
 /// The store is whole, and what it is given from now on is kept.
@@ -68,6 +77,13 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     if !exists(&marker)? {
         return Err(damaged(&marker, "it is missing although the store holds data"));
     }
+    let lock = path.join(LOCK);
+    if !exists(&lock)? {
+        return Err(damaged(
+            &lock,
+            "it is missing; it holds nothing, and an empty file of this name will do",
+        ));
+    }
     let names = list(path)?;
     if !names
         .iter()
@@ -80,8 +96,13 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     }
     for tree in self::trees(path)? {
         for table in check_tree(&tree)? {
-            if !exists(&table.path)? {
-                return Err(damaged(&table.path, "it is missing"));
+            match fs::metadata(&table.path) {
+                Ok(found) if found.len() > 0 => {}
+                Ok(_) => return Err(damaged(&table.path, "it is empty")),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return Err(damaged(&table.path, "it is missing"));
+                }
+                Err(error) => return Err(io(&table.path, &error)),
             }
         }
     }
@@ -119,10 +140,14 @@ fn trees(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(trees)
 }
 
-/// The file whose damage the engine tells of without its name, if it can be found.
+/// The file whose damage the engine tells of without its name, if it can be found. Some damage, as a table file that is cut, it takes for a
+/// failure of the operating system.
 pub(crate) fn named(path: &Path, error: Error) -> Error {
-    match (&error, find_damage(path)) {
-        (Error::Corrupt { .. }, Err(found @ Error::Corrupt { .. })) => found,
+    if !matches!(error, Error::Corrupt { .. } | Error::Io { .. }) {
+        return error;
+    }
+    match find_damage(path) {
+        Err(found @ Error::Corrupt { .. }) => found,
         _ => error,
     }
 }

@@ -109,6 +109,14 @@ impl EmbeddedStore {
         Ok(store)
     }
 
+    /// Whether there is a store in a folder: made once, and not only begun.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn is_in(path: &Path) -> Result<bool> {
+        layout::is_made(path)
+    }
+
     /// Reads what this room keeps about its tables.
     fn load(&self, engine: &Engine) -> Result<()> {
         let mut writes = self.lock_writes();

@@ -206,6 +206,9 @@ impl Session {
         loop {
             self.worker.run(now_us());
             let Some(work) = self.worker.poll_completed() else {
+                if self.worker.has_more() {
+                    continue;
+                }
                 let deadline_us = self.worker.next_deadline_us().unwrap_or(i64::MAX);
                 let left_us = deadline_us.saturating_sub(now_us()).max(0);
                 self.bell.sleep(Duration::from_micros(left_us as u64));

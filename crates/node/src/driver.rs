@@ -9,8 +9,8 @@ use rubato_stages::{Instruction, StageKind, StageMetrics};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Instructions handled before the worker looks at its inbox again.
-pub(crate) const RUN_LIMIT: usize = 4096;
+/// Instructions handled before the worker looks at its inbox, and at the clock, again.
+pub(crate) const RUN_LIMIT: usize = 8;
 
 /// Work that has left the stages, and why.
 pub(crate) type Finished = (Left, Box<SessionWork>);

@@ -34,6 +34,10 @@ const TURN_LIMITS: (usize, usize) = (4, 16);
 /// place of 81, at the same throughput; with one in two, and 32 at most, 0.88 and 50 ms, but with 20 terminals 2 % less throughput.
 const TURN_SHARE: usize = 4;
 
+/// So long others wait at most, who have yet to be read or sent to, beside what is under way then: statements of many sessions may each take
+/// long at one thing, like a value of 100 MB.
+const RUN_US_MAX: i64 = 5_000;
+
 /// A session that waits for a transaction.
 struct Parked {
     stage: StageKind,
@@ -370,13 +374,18 @@ impl StatementWorker for NodeWorker {
             true => (self.waiting() / TURN_SHARE).clamp(TURN_LIMITS.0, TURN_LIMITS.1),
             false => RUN_LIMIT,
         };
+        let clock_us = self.shared.settings.clock_us;
+        let began_us = clock_us();
         loop {
             self.unpark_woken();
             self.let_in();
             self.feed();
-            let handled = self.driver.run(self.shared.settings.clock_us, limit);
+            let handled = self.driver.run(clock_us, limit);
             self.gather();
             if (handled == 0 && self.submitted.is_empty()) || (handled == limit && speaks) {
+                break;
+            }
+            if self.waiting() > 0 && clock_us() - began_us > RUN_US_MAX {
                 break;
             }
         }

@@ -55,6 +55,9 @@ const TURNS_BEFORE_FORCE: u32 = 8;
 /// Turns of the engine in one round, however much there is to run: then clients have theirs.
 const TURNS_PER_ROUND: u32 = 64;
 
+/// The engine begins no other turn in a round that has taken so long.
+const ROUND_US_MAX: i64 = 10_000;
+
 /// How often the engine may run again in one round for work that came out of what it just completed.
 const RUNS_PER_ROUND: u32 = 8;
 
@@ -381,6 +384,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
             if self.engine.has_more() {
                 turns += 1;
                 self.hear_others(events, now_us)?;
+                if self::now_us() - now_us > ROUND_US_MAX {
+                    break;
+                }
             } else if self.submitted {
                 runs += 1;
             } else {

@@ -18,7 +18,7 @@ use crate::plan::{
 use crate::planner::{NoParameters, all_of, expressions, flatten, plan_target, select_calls, selectivity};
 use crate::window::{FrameBound, WindowPlan};
 use rubato_base::{ColumnSet, ColumnType, DataType, Result, Value};
-use rubato_formula::{Comparison, EvalContext, Expr, build_comparison};
+use rubato_formula::{Comparison, EvalContext, Expr, build_comparison, resolve_aggregate};
 use std::sync::Arc;
 
 /// Makes the tree of a SELECT that refers to no row of a query around it; `None` where the relay has to run it.
@@ -105,7 +105,11 @@ impl Builder<'_, '_> {
         let projection: Vec<Expr>;
         let mut tree;
         if let Some(aggregate) = &plan.aggregate {
-            let calls = aggregate.calls.iter().map(|call| bound_call(call, &bound)).collect();
+            let mut calls: Vec<AggregateCall> = aggregate.calls.iter().map(|call| bound_call(call, &bound)).collect();
+            if aggregate.keys.is_empty() && calls.is_empty() {
+                // A row of no columns is none to the engine.
+                calls.extend(count_of_rows());
+            }
             tree = Tree::Aggregate {
                 input: Box::new(part.tree),
                 keys: aggregate.keys.iter().map(&bound).collect(),
@@ -504,6 +508,18 @@ fn order_of(key: &SortKey) -> Order {
         descending: key.descending,
         nulls_first: key.nulls_first,
     }
+}
+
+/// `count(*)`
+fn count_of_rows() -> Option<AggregateCall> {
+    let aggregate = resolve_aggregate("count", &[], false).ok().flatten()?;
+    Some(AggregateCall {
+        aggregate,
+        arguments: Vec::new(),
+        distinct: false,
+        filter: None,
+        order_by: Vec::new(),
+    })
 }
 
 pub(super) fn bound_call(call: &AggregateCall, bound: &dyn Fn(&Expr) -> Expr) -> AggregateCall {

@@ -366,7 +366,6 @@ impl Context<'_> {
             lock,
         };
         let is_layered = !windows.is_empty() || sets_above.is_some();
-        from.query.relations.extend(sets_above);
         let mut select = match is_layered {
             _ if has_sets => {
                 let own = SetParts {
@@ -382,7 +381,14 @@ impl Context<'_> {
                     false => self.over_sets(&own, &grouped.keys, parts)?,
                 }
             }
-            true => self.over_windows(from.query, parts, windows)?,
+            true => {
+                // Where there are groups, those that are left below make their keys.
+                let above = match aggregated {
+                    true => sets_above,
+                    false => from.query.relations.pop_if(|last| last.is_of_select_list()),
+                };
+                self.over_windows((from.query, above), parts, windows)?
+            }
             false => BoundSelect {
                 query: from.query,
                 parts,

@@ -360,20 +360,19 @@ fn no_such_function(name: &str, types: &[DataType]) -> Error {
 }
 
 impl Context<'_> {
-    /// A SELECT whose projection reads windows, or functions of rows above its groups: below it a query gives what these, and it, read.
+    /// A SELECT whose projection reads windows, or functions of rows above its groups: below it a query gives what these, and it, read. Windows
+    /// are of the rows as they are in front of what these functions make of each.
     ///
     /// Errors: 0A000 for a window of what such a function makes.
     pub(super) fn over_windows(
         &self,
-        mut query: Query,
+        (query, mut sets): (Query, Option<QueryRelation>),
         mut parts: SelectParts,
         calls: Vec<WindowBound>,
     ) -> Result<BoundSelect> {
         if calls.iter().flat_map(WindowBound::expressions).any(is_of_sets) {
             return Err(Error::unsupported("a set-returning function within a window function"));
         }
-        // Windows are of the rows as they are in front of what functions of the select list make of each.
-        let mut sets = query.relations.pop_if(|last| last.is_of_select_list());
         let sets_first = sets.as_ref().map_or(WINDOW_BASE, |sets| sets.first);
         let mut inner: Vec<Expr> = Vec::new();
         let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {

@@ -309,7 +309,7 @@ impl<'a> Pass<'a> {
 
     fn number(&mut self, token: Token) -> Option<()> {
         let text = token.text(self.sql);
-        if self.before == Before::ExpressionStart && !self.positional && !SIGNED.contains(&text) {
+        if self.before == Before::ExpressionStart && !self.positional && !self.has_sign(text) {
             self.take(token, number_literal(text, token.kind)?)?;
         } else {
             self.keep(token);
@@ -318,6 +318,12 @@ impl<'a> Pass<'a> {
         self.in_type = false;
         self.colon = false;
         Some(())
+    }
+
+    /// Whether a minus before the number decides of what type it is.
+    fn has_sign(&self, text: &str) -> bool {
+        let is_between = |letter: char| letter == '(' || letter.is_whitespace();
+        SIGNED.contains(&text) && self.out.trim_end_matches(is_between).ends_with('-')
     }
 
     fn take(&mut self, token: Token, literal: Literal) -> Option<()> {
@@ -353,7 +359,7 @@ pub(crate) fn number_literal(text: &str, kind: TokenKind) -> Option<Literal> {
     Numeric::parse(text).ok().map(Literal::Numeric)
 }
 
-/// Numbers of which a minus before them decides of what type they are.
+/// Numbers that are of a smaller type with a minus before them.
 const SIGNED: [&str; 2] = ["2147483648", "9223372036854775808"];
 
 /// Keywords that an expression may follow. Those after which a literal has another role (LIKE, ESCAPE, INTERVAL, DATE, FROM, FOR,

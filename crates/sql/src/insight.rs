@@ -161,8 +161,10 @@ impl Insight {
     /// Has a session of this node end, whose advisory locks others may have.
     pub fn bereave(&self, session: SessionId) {
         let facts = self.sessions.lock().by_id.get(&session).and_then(Weak::upgrade);
-        if let Some(signals) = { facts.as_ref() }.and_then(|facts| facts.identity.signals.clone()) {
-            signals.signal(facts.map_or(0, |facts| facts.identity.backend_id), Signal::Bereave);
+        if let Some(facts) = facts
+            && let Some(signals) = &facts.identity.signals
+        {
+            signals.signal(facts.identity.backend_id, Signal::Bereave);
         }
     }
 

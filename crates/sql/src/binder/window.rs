@@ -359,6 +359,15 @@ fn no_such_function(name: &str, types: &[DataType]) -> Error {
         .with_hint("No function matches the given name and argument types. You might need to add explicit type casts.")
 }
 
+/// The place of an expression among these, to which it is added if it is none of them.
+fn place_of(known: &mut Vec<Expr>, expr: &Expr) -> usize {
+    let place = known.iter().position(|own| own == expr);
+    place.unwrap_or_else(|| {
+        known.push(expr.clone());
+        known.len() - 1
+    })
+}
+
 impl Context<'_> {
     /// A SELECT whose projection reads windows, or functions of rows above its groups: below it a query gives what these, and it, read. Windows
     /// are of the rows as they are in front of what these functions make of each.
@@ -375,13 +384,7 @@ impl Context<'_> {
         }
         let sets_first = sets.as_ref().map_or(WINDOW_BASE, |sets| sets.first);
         let mut inner: Vec<Expr> = Vec::new();
-        let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {
-            Some(place) => place,
-            None => {
-                inner.push(expr.clone());
-                inner.len() - 1
-            }
-        };
+        let mut place = |expr: &Expr| place_of(&mut inner, expr);
         let calls: Vec<WindowCall> = calls.iter().map(|call| window_call(call, &mut place)).collect();
         let of_sets = sets.iter_mut().flat_map(|sets| sets.relation.outer_expressions_mut());
         let mut exprs: Vec<&mut Expr> = parts.projection.iter_mut().chain(of_sets).collect();
@@ -441,13 +444,7 @@ impl Context<'_> {
         calls: &[WindowBound],
     ) -> Result<BoundSelect> {
         let mut inner: Vec<Expr> = Vec::new();
-        let mut place = |expr: &Expr| match inner.iter().position(|known| known == expr) {
-            Some(place) => place,
-            None => {
-                inner.push(expr.clone());
-                inner.len() - 1
-            }
-        };
+        let mut place = |expr: &Expr| place_of(&mut inner, expr);
         let calls: Vec<WindowCall> = calls.iter().map(|call| window_call(call, &mut place)).collect();
         for expr in &mut parts.projection {
             placed_below_windows(expr, &mut place);

@@ -32,9 +32,20 @@ pub enum SessionsMessage {
     Signal {
         /// Which one, as clients know it.
         backend_id: i32,
-        /// Whether it is to end.
-        terminates: bool,
+        /// What it is to do.
+        asked: Asked,
     },
+}
+
+/// What a session is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To give up its statement.
+    Cancel,
+    /// To end.
+    Terminate,
+    /// To give up its statement, if this is its secret key: its client has asked for that, at another node.
+    CancelBy(i32),
 }
 
 impl SessionsMessage {

@@ -22,7 +22,7 @@ use rubato_grid::channel::GridId;
 use rubato_grid::members::{Member, MemberMessage, Members};
 use rubato_grid::numbers::NumbersMessage;
 use rubato_grid::onward::{Onward, OnwardMessage};
-use rubato_grid::sessions::SessionsMessage;
+use rubato_grid::sessions::{Asked, SessionsMessage};
 use rubato_grid::telling::{TellMessage, Telling};
 use rubato_grid::traced::TracedMessage;
 use rubato_grid::work::{

@@ -10,7 +10,7 @@ use rubato_sql::client::{Request, Responder};
 use rubato_sql::databases::{DatabaseId, Databases, FIRST_NAME, no_database};
 use rubato_sql::insight::Insight;
 use rubato_sql::session::{Identity, Session, SessionSeed};
-use rubato_stages::worker::{CancelReason, SessionStart, StatementWorker};
+use rubato_stages::worker::{CancelReason, SessionStart, Signal, StatementWorker};
 use rubato_stages::{StageKind, StageMetrics};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -459,6 +459,11 @@ impl StatementWorker for NodeWorker {
 
     fn cancel(&mut self, session: SessionId, reason: CancelReason) {
         self.cancel_if_under_way(session, reason);
+    }
+
+    // Said with the next round of the node's clock at the latest.
+    fn cancel_elsewhere(&mut self, process_id: i32, secret_key: i32) -> bool {
+        self.insight.signal_elsewhere(process_id, Signal::CancelBy(secret_key))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Several processes that are one database.
 
+#[path = "grid/cancels.rs"]
+mod cancels;
 mod common;
 #[path = "grid/copies.rs"]
 mod copies;

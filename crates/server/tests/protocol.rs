@@ -279,18 +279,10 @@ fn a_cancel_request_stops_a_statement_and_only_with_the_right_secret() {
     for _ in 0..2 {
         let mut wire = Wire::connect(fixture.address);
         wire.send(&query_packet("WAIT"));
-        let cancel = |secret_key: i32| {
-            let packet = [16, 80_877_102, wire.process_id, secret_key]
-                .map(i32::to_be_bytes)
-                .concat();
-            let mut stream = socket(fixture.address);
-            stream.write_all(&packet).unwrap();
-            assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0);
-        };
-        cancel(wire.secret_key ^ 1);
+        wire.ask_to_cancel(fixture.address, wire.secret_key ^ 1);
         std::thread::sleep(Duration::from_millis(20));
         assert!(fixture.world.cancels.lock().unwrap().is_empty());
-        cancel(wire.secret_key);
+        wire.ask_to_cancel(fixture.address, wire.secret_key);
         assert_eq!(wire.until_ready(), ["ERROR 57014", "ready I"]);
         assert_eq!(wire.query("SELECT 1").len(), 4);
         fixture.world.cancels.lock().unwrap().clear();

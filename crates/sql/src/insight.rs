@@ -53,8 +53,8 @@ pub struct Signalled {
     pub node: u32,
     /// Which one, as clients know it.
     pub backend_id: i32,
-    /// Whether it is to end.
-    pub terminates: bool,
+    /// What it is to do.
+    pub signal: Signal,
 }
 
 /// A node of the grid, as another one sees it.
@@ -149,9 +149,8 @@ impl Insight {
         Arc::clone(&self.elsewhere.lock())
     }
 
-    /// Has a session of this node give up its statement, or end. False if there is none.
-    pub fn signal_here(&self, backend_id: i32, terminates: bool) -> bool {
-        let signal = if terminates { Signal::Terminate } else { Signal::Cancel };
+    /// Has a session of this node do this. False if there is none, or it is not for it.
+    pub fn signal_here(&self, backend_id: i32, signal: Signal) -> bool {
         let mut sessions = self.sessions().into_values();
         let found = sessions.find(|facts| facts.identity.backend_id == backend_id && facts.identity.signals.is_some());
         let signals = found.and_then(|facts| facts.identity.signals.clone());
@@ -169,10 +168,12 @@ impl Insight {
     }
 
     /// The same for a session of any node: of another one that can be reached it is not known whether it is there.
-    pub(crate) fn signal(&self, backend_id: i32, terminates: bool) -> bool {
-        if self.signal_here(backend_id, terminates) {
-            return true;
-        }
+    pub(crate) fn signal(&self, backend_id: i32, signal: Signal) -> bool {
+        self.signal_here(backend_id, signal) || self.signal_elsewhere(backend_id, signal)
+    }
+
+    /// Has another node be told so, if it can be reached.
+    pub fn signal_elsewhere(&self, backend_id: i32, signal: Signal) -> bool {
         let node = backend_id as u32 >> BACKEND_BITS;
         let is_reached = self
             .nodes()
@@ -182,7 +183,7 @@ impl Insight {
             self.signals.lock().push(Signalled {
                 node,
                 backend_id,
-                terminates,
+                signal,
             });
         }
         is_reached

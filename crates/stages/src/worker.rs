@@ -61,6 +61,8 @@ pub const STACK_BYTES: usize = 64 << 20;
 pub enum Signal {
     /// To give up its statement, as if its client had asked for that.
     Cancel,
+    /// The same, if this is the secret key of the session: its client has asked for it, at whichever node.
+    CancelBy(i32),
     /// To end.
     Terminate,
     /// To end, since the node that had its advisory locks was not heard of: others may have them.
@@ -164,6 +166,12 @@ pub trait StatementWorker: Send {
     /// How long a client may leave a session as it is now without a word before its connection is ended; `None`: for ever.
     fn idle_timeout_us(&self, _session: &Self::Session) -> Option<i64> {
         None
+    }
+
+    /// A client has asked here that a session that is not here give up its statement: whoever has it is told, with the secret key that the
+    /// client knows. `false` if nobody has it who can be reached.
+    fn cancel_elsewhere(&mut self, _process_id: i32, _secret_key: i32) -> bool {
+        false
     }
 
     /// Whether the session is in the midst of a statement although it has no request to do: it awaits data (COPY). Then a cancel

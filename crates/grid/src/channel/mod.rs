@@ -30,9 +30,10 @@ use std::fmt;
 /// on, too. Version 25: the last numbers of sequences and the time at which a transaction began go with what runs on another node.
 /// Version 26: catalogs say of domains which they are over; a refusal that the other end acts on carries a proof.
 /// Version 27: the end of a call says whether advisory locks are kept there.
+/// Version 28: a session is told that its client asks at another node that its statement be cancelled.
 pub const VERSIONS: Versions = Versions {
-    lowest: 27,
-    highest: 27,
+    lowest: 28,
+    highest: 28,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

@@ -1,8 +1,8 @@
 //! What nodes tell of their sessions as bytes.
 
 use super::work::read_list;
-use super::{damaged, put_bool, put_u32, put_u64, read_bool};
-use crate::sessions::{SESSIONS_MAX, SessionsMessage};
+use super::{damaged, put_u32, put_u64};
+use crate::sessions::{Asked, SESSIONS_MAX, SessionsMessage};
 use rubato_base::Result;
 use rubato_base::codec::{ByteReader, put_length, put_value};
 
@@ -31,10 +31,17 @@ pub(super) fn put_sessions(out: &mut Vec<u8>, message: &SessionsMessage) {
                 row.iter().for_each(|value| put_value(out, value));
             }
         }
-        SessionsMessage::Signal { backend_id, terminates } => {
+        SessionsMessage::Signal { backend_id, asked } => {
             out.push(3);
             put_u32(out, *backend_id as u32);
-            put_bool(out, *terminates);
+            match asked {
+                Asked::Cancel => out.push(0),
+                Asked::Terminate => out.push(1),
+                Asked::CancelBy(secret_key) => {
+                    out.push(2);
+                    put_u32(out, *secret_key as u32);
+                }
+            }
         }
     }
 }
@@ -59,7 +66,12 @@ pub(super) fn read_sessions(reader: &mut ByteReader<'_>) -> Result<SessionsMessa
         }
         3 => SessionsMessage::Signal {
             backend_id: reader.u32()? as i32,
-            terminates: read_bool(reader)?,
+            asked: match reader.u8()? {
+                0 => Asked::Cancel,
+                1 => Asked::Terminate,
+                2 => Asked::CancelBy(reader.u32()? as i32),
+                _ => return Err(damaged("an unknown word to a session")),
+            },
         },
         _ => return Err(damaged("an unknown message about sessions")),
     })

@@ -148,7 +148,11 @@ impl Choices<'_> {
             },
             _ => SessionsMessage::Signal {
                 backend_id: self.small() as i32,
-                terminates: self.truth(),
+                asked: match self.of(3) {
+                    0 => Asked::Cancel,
+                    1 => Asked::Terminate,
+                    _ => Asked::CancelBy(self.small() as i32),
+                },
             },
         }
     }

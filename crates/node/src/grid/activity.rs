@@ -5,10 +5,11 @@ use super::state::GridState;
 use super::traced::now_us;
 use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, SessionId, Value};
-use rubato_grid::sessions::{SESSIONS_MAX, SessionsMessage};
+use rubato_grid::sessions::{Asked as SessionAsked, SESSIONS_MAX, SessionsMessage};
 use rubato_sql::databases::DatabaseId;
 use rubato_sql::partition::Partition;
 use rubato_sql::system_tables::{IN_DOUBT, InDoubt, rows_here};
+use rubato_stages::worker::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds after which a node that does not answer is left out.
@@ -145,8 +146,13 @@ impl GridState {
                     self.activity.woken.push(session);
                 }
             }
-            SessionsMessage::Signal { backend_id, terminates } => {
-                let is_there = partition.insight.signal_here(backend_id, terminates);
+            SessionsMessage::Signal { backend_id, asked } => {
+                let signal = match asked {
+                    SessionAsked::Cancel => Signal::Cancel,
+                    SessionAsked::Terminate => Signal::Terminate,
+                    SessionAsked::CancelBy(secret_key) => Signal::CancelBy(secret_key),
+                };
+                let is_there = partition.insight.signal_here(backend_id, signal);
                 self.refused += u64::from(!is_there);
             }
         }
@@ -188,9 +194,16 @@ impl GridState {
     /// Says to other nodes what their sessions are to do.
     pub(super) fn say_signals(&mut self, partition: &Partition) {
         for signalled in partition.insight.take_signals() {
+            let asked = match signalled.signal {
+                Signal::Cancel => SessionAsked::Cancel,
+                Signal::CancelBy(secret_key) => SessionAsked::CancelBy(secret_key),
+                Signal::Terminate => SessionAsked::Terminate,
+                // Said to sessions of the own node only.
+                Signal::Bereave | Signal::Deliver => continue,
+            };
             let message = SessionsMessage::Signal {
                 backend_id: signalled.backend_id,
-                terminates: signalled.terminates,
+                asked,
             };
             self.outgoing
                 .push(Lsn(0), (NodeId(signalled.node), GridMessage::Sessions(message)));

@@ -10,7 +10,7 @@ use crate::login::{LoginRules, LoginStep};
 use crate::wire::startup::StartupParameters;
 use rubato_base::{Error, SessionId, SqlState};
 use rubato_sql::client::{Request, Responder, TransactionStatus};
-use rubato_stages::worker::{CancelReason, Endpoint, SessionStart, Signals, Work, WorkOf};
+use rubato_stages::worker::{CancelReason, Endpoint, SessionStart, Signal, Signals, Work, WorkOf};
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -81,11 +81,22 @@ impl<W: SqlWorker> WorkerLoop<W> {
             },
             LoginStep::StartTls => self.start_tls(index),
             LoginStep::Cancel { process_id, secret_key } => {
-                self.shared.cancel(process_id, secret_key);
+                self.on_cancel_request(process_id, secret_key);
                 Progress::Over
             }
             LoginStep::Accepted(asked) => self.open_session(index, asked),
             LoginStep::Refused(error) => self.refuse(index, &error),
+        }
+    }
+
+    /// The session may be that of another node: a client whose connections are spread over the nodes does not choose where it asks.
+    fn on_cancel_request(&mut self, process_id: i32, secret_key: i32) {
+        let is_passed_on = match self.shared.has_session(process_id) {
+            true => self.shared.signal(process_id, Signal::CancelBy(secret_key)),
+            false => self.engine.cancel_elsewhere(process_id, secret_key),
+        };
+        if !is_passed_on {
+            tracing::debug!(process_id, "a cancel request names no session or a wrong secret");
         }
     }
 

@@ -132,23 +132,19 @@ impl Shared {
         self.sessions().remove(&Shared::process_id(session));
     }
 
-    /// Passes a cancel request on to the worker of the session, if the secret is right.
-    pub(crate) fn cancel(&self, process_id: i32, secret_key: i32) {
-        let found = self
-            .sessions()
-            .get(&process_id)
-            .filter(|found| found.secret_key == secret_key)
-            .map(|f| (f.worker, f.session));
-        match found {
-            Some((worker, session)) => self.ports[worker].send(Letter::Cancel(session)),
-            None => tracing::debug!(process_id, "a cancel request names no session or a wrong secret"),
-        }
+    /// Whether there is such a session.
+    pub(crate) fn has_session(&self, process_id: i32) -> bool {
+        self.sessions().contains_key(&process_id)
     }
 
-    /// The worker of a session, and the session.
-    fn find(&self, process_id: i32) -> Option<(usize, SessionId)> {
+    /// The worker of a session that the signal is for, and the session.
+    fn find(&self, process_id: i32, signal: Signal) -> Option<(usize, SessionId)> {
         let sessions = self.sessions();
-        sessions.get(&process_id).map(|found| (found.worker, found.session))
+        let found = sessions.get(&process_id)?;
+        match signal {
+            Signal::CancelBy(secret_key) if secret_key != found.secret_key => None,
+            _ => Some((found.worker, found.session)),
+        }
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<i32, Registered>> {
@@ -195,11 +191,11 @@ impl fmt::Debug for Shared {
 
 impl Signals for Shared {
     fn signal(&self, process_id: i32, signal: Signal) -> bool {
-        let Some((worker, session)) = self.find(process_id) else {
+        let Some((worker, session)) = self.find(process_id, signal) else {
             return false;
         };
         self.ports[worker].send(match signal {
-            Signal::Cancel => Letter::Cancel(session),
+            Signal::Cancel | Signal::CancelBy(_) => Letter::Cancel(session),
             Signal::Terminate => Letter::Terminate(session, Unwanted::ByCommand),
             Signal::Bereave => Letter::Terminate(session, Unwanted::WithoutLocks),
             Signal::Deliver => Letter::Deliver(session),

@@ -84,6 +84,14 @@ pub fn socket(address: SocketAddr) -> TcpStream {
 }
 
 impl Wire<TcpStream> {
+    /// Sends a cancel request for this session to a server, and waits until it has taken it.
+    pub fn ask_to_cancel(&self, address: SocketAddr, secret_key: i32) {
+        let packet = [16, 80_877_102, self.process_id, secret_key];
+        let mut stream = socket(address);
+        stream.write_all(&packet.map(i32::to_be_bytes).concat()).unwrap();
+        assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0);
+    }
+
     /// Logs in as `ann`.
     pub fn connect(address: SocketAddr) -> Wire {
         let mut wire = Wire::over(socket(address));

@@ -23,6 +23,7 @@ use crate::schema_change::FIRST_ID;
 use crate::system_tables::{ACTIVITY, backends_in};
 use rubato_base::{Error, Result, SqlState, Timestamp};
 use rubato_protocol::{CommitRecord, Outcome, Stop};
+use rubato_stages::worker::Signal;
 use std::sync::Arc;
 
 /// How long sessions that leave a database are waited for, as PostgreSQL does: a client that has closed its connection is gone a little later.
@@ -139,7 +140,7 @@ impl Session {
         if self.now_us.saturating_sub(started_us) < LEAVING_US_MAX {
             let is_forced = matches!(command.change, DatabaseChange::Drop { force: true, .. });
             for other in others.into_iter().filter(|_| is_forced) {
-                partition.insight.signal(other, true);
+                partition.insight.signal(other, Signal::Terminate);
             }
             return Ok(Some(self.look_again(LEAVING_LOOK_US)));
         }

@@ -430,7 +430,7 @@ impl Environment for SessionEnvironment<'_> {
         let signal = if terminates { Signal::Terminate } else { Signal::Cancel };
         let signals = self.identity.signals.as_ref();
         let is_here = signals.is_some_and(|signals| signals.signal(backend_id, signal));
-        Ok(is_here || self.insight.signal(backend_id, terminates))
+        Ok(is_here || self.insight.signal(backend_id, signal))
     }
 
     fn catalog_function(&self, name: &str, arguments: &[Value]) -> Result<Value> {

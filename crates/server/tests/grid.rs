@@ -9,6 +9,8 @@ mod copies;
 mod first;
 #[path = "grid/moved.rs"]
 mod moved;
+#[path = "grid/movers.rs"]
+mod movers;
 #[path = "grid/spans.rs"]
 mod spans;
 #[path = "grid/tpcc.rs"]

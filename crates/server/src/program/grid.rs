@@ -22,6 +22,9 @@ const TELL_EVERY: Duration = Duration::from_secs(2);
 /// How long a removal may take to be known.
 const REMOVAL: Duration = Duration::from_secs(10);
 
+/// What the names of sessions that move rows begin with.
+const MOVER_NAME: &str = "rubato grid ";
+
 /// What is needed is in use: 55006.
 const IN_USE: &str = "55006";
 
@@ -38,6 +41,7 @@ pub(super) enum Wanted {
 pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result<ExitCode, String> {
     let mut connection = Connection::open(url, None)?;
     let mut nodes = nodes(&mut connection)?;
+    be_the_only_one(&mut connection, wanted)?;
     if let Wanted::Without(node) = wanted {
         if !nodes.remove(&node) {
             return Err(format!("node {node} is none of the grid"));
@@ -70,6 +74,28 @@ pub(super) fn rearrange(url: &str, wanted: Wanted, rows_a_second: u64) -> Result
         mover.rows
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Two that want rows to lie elsewhere would move them to and fro for ever. Who moves rows says so by the name of its session, and refuses if
+/// there is another such name. (An advisory lock would be in the way of the keeper's own drain.)
+fn be_the_only_one(connection: &mut Connection, wanted: Wanted) -> Result<(), String> {
+    let name = match wanted {
+        Wanted::Everywhere => format!("{MOVER_NAME}rebalance"),
+        Wanted::Without(node) => format!("{MOVER_NAME}drain {node}"),
+    };
+    let named = connection.rows(&format!("SET application_name = {}", literal(&name)));
+    named.map_err(|wrong| wrong.to_string())?;
+    let others = format!(
+        "SELECT application_name, pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND starts_with(application_name, {})",
+        literal(MOVER_NAME)
+    );
+    let others = connection.rows(&others).map_err(|wrong| wrong.to_string())?;
+    let Some(other) = others.first() else { return Ok(()) };
+    Err(format!(
+        "`{}` is under way already, and moves rows where it wants them: let it end, or end it by SELECT pg_terminate_backend({})",
+        other.text(0),
+        other.text(1)
+    ))
 }
 
 /// The node that keeps what there is once.
@@ -207,10 +233,11 @@ impl Mover {
             if opened.is_err() && !is_database(connection, database.text(0))? {
                 continue;
             }
-            let mut connection = opened?;
+            let mut within = opened?;
             let tables = "SELECT schema, relation FROM rubato.moves ORDER BY schema, relation";
-            for table in connection.rows(tables).map_err(|wrong| wrong.to_string())? {
-                has_moved |= self.move_table(&mut connection, (database.text(0), table.text(0), table.text(1)))?;
+            for table in within.rows(tables).map_err(|wrong| wrong.to_string())? {
+                let table = (database.text(0), table.text(0), table.text(1));
+                has_moved |= self.move_table(connection, &mut within, table)?;
             }
         }
         Ok(has_moved)
@@ -224,8 +251,14 @@ impl Mover {
         }
     }
 
-    /// False if the table was where it is wanted.
-    fn move_table(&mut self, connection: &mut Connection, table: (&str, &str, &str)) -> Result<bool, String> {
+    /// Moves a table by a session in its database. False if it was where it is wanted. The first session is asked at each step: who ends
+    /// it ends the move.
+    fn move_table(
+        &mut self,
+        first: &mut Connection,
+        connection: &mut Connection,
+        table: (&str, &str, &str),
+    ) -> Result<bool, String> {
         let (database, schema, name) = table;
         let step = format!(
             "ALTER TABLE {}.{} SET (spread_nodes = '{}', spread_rows = {})",
@@ -246,7 +279,7 @@ impl Mover {
             let Some(row) = rows.first() else { return Ok(is_touched) };
             let now = row.text(2).parse().unwrap_or(moved).max(moved);
             self.rows += now - moved;
-            let is_there = self.is_there((row.text(3), row.text(0)), keeper(connection)?);
+            let is_there = self.is_there((row.text(3), row.text(0)), keeper(first)?);
             if row.text(1) == "rests" && is_there {
                 if is_touched {
                     println!("{database}: {schema}.{name} lies on the nodes {}", row.text(0));

@@ -30,7 +30,7 @@ fn a_cancel_request_stops_a_statement_from_whichever_node_it_arrives_at() {
     // A number of no node, and one of a node that is not there any more.
     wire.process_id = i32::MAX;
     wire.ask_to_cancel(nodes[0].address, wire.secret_key);
-    let mut wire = Wire::connect(nodes[2].address);
+    let wire = Wire::connect(nodes[2].address);
     nodes[2].end();
     wire.ask_to_cancel(nodes[0].address, wire.secret_key);
     assert_eq!(rows(&nodes[0], "SELECT 1"), ["row 1"]);

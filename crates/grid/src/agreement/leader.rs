@@ -129,10 +129,10 @@ impl Agreement {
         }
     }
 
-    /// Whether what a voter said in this term is a majority's word, together with this leader's own.
+    /// Whether what a voter said in this term is a majority's word, together with this leader's own if that counts: a leader may have no vote.
     pub fn vouches(&self, from: NodeId, term: u64) -> bool {
-        let voters = self.voters();
-        self.leads() == Some(term) && voters.len() <= 3 && voters.contains(&from) && from != self.own
+        let is_majority = self.is_majority(|node| node == from || node == self.own);
+        self.leads() == Some(term) && self.voters().contains(&from) && from != self.own && is_majority
     }
 
     /// A node can be reached: a leader says at once that it is one.

@@ -304,6 +304,30 @@ fn a_node_that_was_never_heard_gets_no_vote() {
     assert!(world.nodes[0].leads().is_some() && world.nodes[0].is_alone());
 }
 
+/// After a restart it does not know that the value that gives it none is agreed on, and stands. The word of one voter of three says nothing
+/// of the other two, which may have elected somebody else.
+#[test]
+fn a_leader_without_a_vote_needs_the_word_of_more_than_one() {
+    let mut world = World::new(4, 1);
+    (0..80).for_each(|_| world.round(&[0, 1, 2, 3]));
+    assert_eq!(world.nodes[0].voters().len(), 3);
+    let term = world.nodes[0].term();
+    assert!(world.nodes[0].vouches(NodeId(1), term) && !world.nodes[0].vouches(NodeId(3), term));
+    (0..4).for_each(|at| world.crash(at));
+    // The others are slower than it.
+    for _ in 0..200 {
+        world.nodes[3].on_round(&ids(4), None);
+        (0..4).for_each(|at| world.force(at));
+        while !world.under_way.is_empty() {
+            world.deliver(0);
+            (0..4).for_each(|at| world.force(at));
+        }
+    }
+    let term = world.nodes[3].leads().unwrap();
+    assert!(!world.nodes[3].voters().contains(&NodeId(3)));
+    assert!((0..3).all(|at| !world.nodes[3].vouches(NodeId(at), term)));
+}
+
 #[test]
 fn a_leader_that_is_gone_is_replaced_soon() {
     let mut world = World::new(3, 1);

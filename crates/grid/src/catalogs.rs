@@ -4,7 +4,7 @@
 //! that is agreed on, and a node that lacks it asks all others: a transaction that begins after a schema change was acknowledged
 //! finds it on every node (rule T-6).
 
-use rubato_base::Timestamp;
+use rubato_base::{NodeId, Timestamp};
 
 /// What nodes say to each other about catalogs.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub enum CatalogMessage {
         last_tick: Timestamp,
         /// The databases with their catalogs, and the numbers of sequences, in the form of the log.
         content: Vec<u8>,
+        /// The last number that was given to a node: who has not heard of it would give it again.
+        last_node: NodeId,
     },
     /// It has been handed over so often as far as the node knows that was to keep it.
     TakenOver(u64),

@@ -67,9 +67,14 @@ impl GridMessage {
                 put_u64(out, last_tick.0);
                 put_bytes(out, content);
             }
-            GridMessage::Catalog(CatalogMessage::HandOver { last_tick, content }) => {
+            GridMessage::Catalog(CatalogMessage::HandOver {
+                last_tick,
+                content,
+                last_node,
+            }) => {
                 out.push(14);
                 put_u64(out, last_tick.0);
+                put_u32(out, last_node.0);
                 put_bytes(out, content);
             }
             GridMessage::Catalog(CatalogMessage::TakenOver(number)) => {
@@ -117,6 +122,7 @@ impl GridMessage {
             }),
             14 => GridMessage::Catalog(CatalogMessage::HandOver {
                 last_tick: Timestamp(reader.u64()?),
+                last_node: NodeId(reader.u32()?),
                 content: reader.bytes()?.to_vec(),
             }),
             15 => GridMessage::Catalog(CatalogMessage::TakenOver(reader.u64()?)),

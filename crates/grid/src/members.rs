@@ -51,8 +51,10 @@ pub enum MemberMessage {
     AskAt(String),
     /// It is none, for this reason.
     NotAdmitted(String),
-    /// The list.
+    /// The list. It is told again until it is answered.
     List(Members),
+    /// Who says it has written down the list of this version.
+    Listed(u64),
     /// A member is reached at another address from now on.
     MovedTo(String),
     /// Who says it has heard from the member itself that it is reached there, whatever the list says.
@@ -70,6 +72,7 @@ impl MemberMessage {
             MemberMessage::AskAt(_) => "members: ask at",
             MemberMessage::NotAdmitted(_) => "members: not admitted",
             MemberMessage::List(_) => "members: list",
+            MemberMessage::Listed(_) => "members: listed",
             MemberMessage::MovedTo(_) => "members: moved",
             MemberMessage::SeenAt(..) => "members: seen at",
             MemberMessage::Written(_) => "members: written",

@@ -7,6 +7,8 @@ mod common;
 mod copies;
 #[path = "grid/first.rs"]
 mod first;
+#[path = "grid/lists.rs"]
+mod lists;
 #[path = "grid/moved.rs"]
 mod moved;
 #[path = "grid/movers.rs"]

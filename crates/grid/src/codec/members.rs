@@ -31,6 +31,10 @@ pub(super) fn put_member_message(out: &mut Vec<u8>, message: &MemberMessage) {
             out.push(5);
             put_members(out, members);
         }
+        MemberMessage::Listed(version) => {
+            out.push(9);
+            put_u64(out, *version);
+        }
         MemberMessage::MovedTo(address) => {
             out.push(6);
             put_text(out, address);
@@ -60,6 +64,7 @@ pub(super) fn read_member_message(reader: &mut ByteReader<'_>) -> Result<MemberM
         6 => MemberMessage::MovedTo(read_text(reader)?),
         7 => MemberMessage::Written(reader.u64()?),
         8 => MemberMessage::SeenAt(NodeId(reader.u32()?), read_text(reader)?),
+        9 => MemberMessage::Listed(reader.u64()?),
         _ => return Err(damaged("an unknown message about members")),
     })
 }

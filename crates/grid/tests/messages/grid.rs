@@ -18,7 +18,8 @@ impl Choices<'_> {
     }
 
     pub(super) fn member_message(&mut self) -> MemberMessage {
-        match self.of(8) {
+        match self.of(9) {
+            7 => MemberMessage::Listed(self.number()),
             0 => MemberMessage::Admitted(NodeId(self.small()), self.members()),
             1 => MemberMessage::AskAt(self.text()),
             2 => MemberMessage::NotAdmitted(self.text()),

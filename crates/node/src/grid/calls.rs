@@ -139,12 +139,12 @@ impl GridState {
         if to == self.settings.id {
             return Err(Error::internal("a node calls itself"));
         }
-        if !self.settings.nodes.contains(&to) {
+        if !self.settings.nodes.contains(&to) && to <= self.settings.last {
             // With it has gone what it had not been asked to commit. Another try goes where things are now.
             let message = format!("node {} was removed from the grid", to.0);
             return Err(Error::serialization(message, format!("session {}", session.0)));
         }
-        if !self.calls.is_up(to) {
+        if !self.reaches(to) {
             return Err(cannot_be_reached(to));
         }
         let calling = self.calls.sessions.entry(session).or_default();

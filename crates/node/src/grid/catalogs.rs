@@ -398,7 +398,9 @@ impl GridState {
             CatalogMessage::All { .. } if self.settings.keeper == Some(from) => {
                 self.say_of_catalogs(from, CatalogMessage::Have(self.catalogs.version));
             }
-            CatalogMessage::HandOver { last_tick, content } if self.settings.keeper.is_some() => {
+            // It is told again until this one has heard of all nodes, and would not give a number twice.
+            CatalogMessage::HandOver { last_node, .. } if last_node > self.settings.last => {}
+            CatalogMessage::HandOver { last_tick, content, .. } if self.settings.keeper.is_some() => {
                 self.on_hand_over(partition, shared, from, (last_tick, &content));
             }
             CatalogMessage::TakenOver(number) => self.on_taken_over(number),

@@ -151,7 +151,7 @@ impl GridState {
             return;
         };
         for (node, operation) in operations {
-            if !self.calls.is_up(node) {
+            if !self.reaches(node) {
                 return self.end_far(session, unreachable(node));
             }
             if !self.coordinator.operate(global, node, operation) {

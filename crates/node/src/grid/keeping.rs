@@ -118,6 +118,7 @@ impl GridState {
         let message = CatalogMessage::HandOver {
             last_tick: self.last_tick_before(),
             content: attachment.encode(),
+            last_node: self.settings.last,
         };
         self.outgoing
             .push_anyway(appended, (keeping.node, GridMessage::Catalog(message)));

@@ -94,6 +94,8 @@ pub struct GridSettings {
     pub id: NodeId,
     /// All nodes, this one among them.
     pub nodes: Vec<NodeId>,
+    /// The last number that was given to a node, as far as this one has heard, also if that node has gone.
+    pub last: NodeId,
     /// The node that the grid began with: where nothing is agreed on yet it leads.
     pub founder: NodeId,
     /// Ticks that the stage reserves by one durable write.
@@ -140,6 +142,7 @@ impl GridSettings {
         GridSettings {
             id: NodeId(id),
             nodes: (0..count).map(NodeId).collect(),
+            last: NodeId(count.saturating_sub(1)),
             founder: NodeId(0),
             reserved_ticks: RESERVED_TICKS,
             retry_us: RETRY_US,
@@ -368,8 +371,8 @@ impl GridNode {
         });
     }
 
-    /// The nodes of the grid, this one among them, have changed.
-    pub fn set_members(&self, nodes: Vec<NodeId>) {
+    /// The nodes of the grid, this one among them, have changed; and the last number that was given to one.
+    pub fn set_members(&self, nodes: Vec<NodeId>, last: NodeId) {
         self.drive(|state, _| {
             if let Some(stage) = &mut state.stage {
                 let is_new = |node: &&NodeId| !state.settings.nodes.contains(node);
@@ -380,6 +383,7 @@ impl GridNode {
             }
             state.removed.retain(|node| nodes.contains(node));
             state.settings.nodes = nodes;
+            state.settings.last = state.settings.last.max(last);
             state.note_keeper();
         });
         self.note_others();

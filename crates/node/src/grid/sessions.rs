@@ -195,7 +195,7 @@ impl GridDesk for GridShared {
     }
 
     fn is_up(&self, node: NodeId) -> bool {
-        self.state.lock().calls.is_up(node)
+        self.state.lock().reaches(node)
     }
 
     fn write_down(&self, log: &mut dyn CommitLog) -> Result<()> {

@@ -86,6 +86,11 @@ pub(super) struct GridState {
 }
 
 impl GridState {
+    /// Whether a node is a member, as far as is known here, and can be reached.
+    pub(super) fn reaches(&self, node: NodeId) -> bool {
+        self.settings.nodes.contains(&node) && self.calls.is_up(node)
+    }
+
     /// A time for saying again what was not answered.
     pub(super) fn on_round(&mut self, partition: &mut Partition) {
         self.outgoing.hurry();

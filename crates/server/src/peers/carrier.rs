@@ -81,6 +81,8 @@ pub(crate) struct Carrier {
     pub(super) keeper: Option<NodeId>,
     /// When others were asked for a newer one last.
     pub(super) asked_for_lists_us: u64,
+    /// Which version of the list the others have said that they have.
+    pub(super) lists_had: BTreeMap<NodeId, u64>,
     /// Where others are, as they have said themselves, who are not where the list says.
     pub(super) seen_at: BTreeMap<NodeId, String>,
 }
@@ -125,6 +127,7 @@ impl Carrier {
             leaving: BTreeMap::new(),
             keeper: None,
             asked_for_lists_us: 0,
+            lists_had: BTreeMap::new(),
             seen_at: BTreeMap::new(),
         };
         carrier.set_members();
@@ -220,6 +223,7 @@ impl Carrier {
             self.tell_all_written();
             self.count_strangers(now_us);
             self.note_others_in_time(now_us);
+            self.tell_list_again();
             self.ask_for_lists(now_us);
             self.node.note_peers(self.links.status().collect(), &self.place.members);
         }
@@ -471,6 +475,7 @@ impl Carrier {
                 Event::Down { node, why } => {
                     tracing::warn!(node = node.0, why, "a node cannot be reached");
                     self.waiting.remove(&node);
+                    self.lists_had.remove(&node);
                     self.status_us = 0;
                     self.node.on_node_down(node);
                     // Before it comes back with less than it has said it had.

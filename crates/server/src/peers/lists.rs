@@ -55,6 +55,22 @@ impl Carrier {
         }
     }
 
+    /// Tells those who have not said that they have it: what was told may have found no room, or the other end's disk none. The keeper tells
+    /// all, and whoever has kept it before tells the keeper.
+    pub(super) fn tell_list_again(&mut self) {
+        let keeper = self.node.keeper();
+        let (own, version) = (self.place.node, self.place.members.version);
+        let lacks = |node: &NodeId| {
+            let is_told = *node != own && (keeper == Some(own) || keeper == Some(*node));
+            is_told && self.links.is_up(*node) && self.lists_had.get(node).is_none_or(|had| *had < version)
+        };
+        let lacking: Vec<NodeId> = self.place.members.members.keys().copied().filter(lacks).collect();
+        self.tell_list(lacking);
+        if let Some(keeper) = keeper.filter(|keeper| *keeper != own && self.links.is_up(*keeper)) {
+            self.tell_address(keeper);
+        }
+    }
+
     /// The one who keeps the list is reached where it listens now.
     pub(super) fn note_own_address(&mut self) -> Result<(), String> {
         let mut changed = self.place.members.clone();
@@ -149,17 +165,13 @@ impl Carrier {
         if let MemberMessage::SeenAt(node, address) = message {
             return self.look_at(node, &address);
         }
+        if let MemberMessage::Listed(version) = message {
+            self.lists_had.insert(from, version);
+            return;
+        }
         let mut changed = self.place.members.clone();
         match message {
-            MemberMessage::List(list) => {
-                // Who asks whether there is a newer one says so by its own.
-                if list.grid == changed.grid && list.version < changed.version {
-                    self.tell_list([from]);
-                }
-                if !changed.take_over(list) {
-                    return self.tell_seen(from);
-                }
-            }
+            MemberMessage::List(list) => return self.on_list(from, list),
             MemberMessage::MovedTo(address) if self.keeps_list() => changed.move_to(from, &address),
             MemberMessage::MovedTo(address) => {
                 self.seen_at.insert(from, address);
@@ -167,6 +179,36 @@ impl Carrier {
             }
             _ => return,
         }
+        self.change_or_say(changed);
+    }
+
+    /// Another node has told its list: the newer one holds, and is what both have when this has been answered.
+    fn on_list(&mut self, from: NodeId, list: Members) {
+        let mut changed = self.place.members.clone();
+        if list.grid == changed.grid {
+            self.lists_had.insert(from, list.version);
+        }
+        if list.grid == changed.grid && list.version == changed.version && list != changed {
+            let (node, version) = (from.0, list.version);
+            tracing::error!(
+                node,
+                version,
+                "another node has another list of nodes of the same version"
+            );
+        }
+        // Who asks whether there is a newer one says so by its own.
+        if list.grid == changed.grid && list.version < changed.version {
+            self.tell_list([from]);
+        }
+        match changed.take_over(list) {
+            true => self.change_or_say(changed),
+            false => self.tell_seen(from),
+        }
+        let listed = MemberMessage::Listed(self.place.members.version);
+        self.links.send(from, &GridMessage::Member(listed));
+    }
+
+    fn change_or_say(&mut self, changed: Members) {
         if let Err(why) = self.change_members(changed) {
             tracing::error!(why, "the list of nodes could not be written down");
         }
@@ -223,7 +265,8 @@ impl Carrier {
     pub(super) fn set_members(&mut self) {
         let now_us = self.now_us();
         let members = &self.place.members.members;
-        self.node.set_members(members.keys().copied().collect());
+        self.node
+            .set_members(members.keys().copied().collect(), self.place.members.last);
         for (node, member) in members.iter().filter(|(node, _)| **node != self.place.node) {
             self.links.set_peer(*node, Some(&member.address), now_us);
             if let Some(life) = self.place.lives.get(node) {

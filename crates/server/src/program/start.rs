@@ -233,6 +233,7 @@ fn grid_settings(place: &Place) -> GridSettings {
         router: Some(Arc::new(ByRows)),
         keeper: Some(GridSettings::keeper_unless_known(place.node, &nodes)),
         nodes,
+        last: place.members.last,
         id: place.node,
         ..GridSettings::of(Members::FIRST.0, 1)
     }

@@ -134,6 +134,7 @@ impl World<'_> {
             left_out_rounds: left_out_rounds(self.plan.seed),
             router: Some(Arc::new(ByRows)),
             keeper: Some(GridSettings::keeper_unless_known(site.id(), &nodes)),
+            last: nodes.iter().copied().max().unwrap_or(FIRST),
             nodes,
             ..GridSettings::of(site.number, site.number + 1)
         };
@@ -321,7 +322,8 @@ impl World<'_> {
     fn set_members(&mut self, at: usize) {
         let (id, members) = (self.sites[at].id(), self.sites[at].members.clone());
         let Some(running) = &self.sites[at].running else { return };
-        running.node.set_members(members.iter().copied().collect());
+        let last = members.last().copied().unwrap_or(FIRST);
+        running.node.set_members(members.iter().copied().collect(), last);
         for other in members.iter().filter(|other| **other != id) {
             if !self.network.is_up(id, *other) {
                 running.node.on_node_down(*other);

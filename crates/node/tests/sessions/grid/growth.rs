@@ -54,7 +54,7 @@ impl Sites {
     fn agree(&mut self) {
         let nodes: Vec<NodeId> = self.there().into_iter().map(|node| NodeId(node as u32)).collect();
         for node in self.there() {
-            self.at(node).node.set_members(nodes.clone());
+            self.at(node).node.set_members(nodes.clone(), nodes[nodes.len() - 1]);
             for other in self.there().into_iter().filter(|other| *other != node) {
                 self.at(node).node.on_node_up(NodeId(other as u32));
             }
@@ -597,7 +597,7 @@ fn nodes_that_start_while_the_keeper_is_down_serve_what_they_have() {
         }
         for (node, other) in [(1, 2), (2, 1)] {
             let own = &sites.at(node).node;
-            own.set_members((0..3).map(NodeId).collect());
+            own.set_members((0..3).map(NodeId).collect(), NodeId(2));
             own.on_node_down(NodeId(0));
             own.on_node_up(NodeId(other));
         }

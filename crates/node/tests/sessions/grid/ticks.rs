@@ -245,7 +245,7 @@ fn a_node_that_is_joined_keeps_versions_for_others() {
     let mut sites = [Site::new(), Site::of(1, 2, None)];
     assert_eq!(sites[0].tell("UPDATE t SET v = 200")[0], "C UPDATE 1");
     sites[0].settle();
-    sites[0].node.set_members(vec![NodeId(0), NodeId(1)]);
+    sites[0].node.set_members(vec![NodeId(0), NodeId(1)], NodeId(1));
     connect(&mut sites);
     let ticket = sites[1].node.begin(false).expect("a ticket");
     talk(&mut sites);

@@ -30,7 +30,7 @@ fn start_again_and_cut(sites: &mut Sites, cut: fn(&mut Sites, usize, usize)) {
     sites.at(2).node.on_node_down(NodeId(1));
     cut(sites, 0, 1);
     let nodes: Vec<NodeId> = (0..3).map(NodeId).collect();
-    sites.at(1).node.set_members(nodes);
+    sites.at(1).node.set_members(nodes, NodeId(2));
     sites.at(1).node.on_node_up(NodeId(2));
     sites.at(2).node.on_node_up(NodeId(1));
 }

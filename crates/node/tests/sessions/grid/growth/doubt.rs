@@ -16,7 +16,7 @@ fn told_without_coordinator(messages: usize, needed: &str) -> (Vec<String>, bool
     // It finds in its log what it has promised.
     sites.at(1).restart();
     for node in 0..2 {
-        sites.at(node).node.set_members((0..3).map(NodeId).collect());
+        sites.at(node).node.set_members((0..3).map(NodeId).collect(), NodeId(2));
         sites.at(node).node.on_node_up(NodeId(1 - node as u32));
     }
     // Those of the others that have no tick yet wait for a leader.

@@ -452,6 +452,28 @@ fn who_is_to_keep_it_does_not_before_the_numbers_of_sequences_have_come() {
 }
 
 /// In a grid of two only one has a vote, without which nobody would begin a transaction any more: who keeps what there is once.
+/// Who has not heard of the newest node would give its number again.
+#[test]
+fn who_is_to_keep_it_does_not_before_it_has_heard_of_all_nodes() {
+    let mut sites = Sites::of(3);
+    // It begins again from a list of when it joined.
+    sites.at(1).restart();
+    for other in [0, 2] {
+        sites.at(other).node.on_node_down(NodeId(1));
+    }
+    for (node, other) in [(0, 1), (1, 0)] {
+        sites.at(node).node.on_node_up(NodeId(other));
+    }
+    sites.rest_but_for_clients();
+    let told = sites.ask(0, "ALTER GRID HAND OVER TO NODE 1");
+    assert_eq!(tags(&told), ["ALTER GRID"]);
+    sites.rest_but_for_clients();
+    assert_ne!(sites.at(1).node.keeper(), Some(NodeId(1)));
+    sites.agree();
+    sites.rest_but_for_clients();
+    assert_eq!(sites.at(1).node.keeper(), Some(NodeId(1)));
+}
+
 #[test]
 fn the_only_vote_of_two_nodes_goes_to_the_one_that_keeps_what_there_is_once() {
     let mut sites = Sites::of(2);

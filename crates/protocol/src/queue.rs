@@ -220,7 +220,8 @@ pub(crate) fn is_busy(item: &Item, transaction: TransactionId) -> bool {
 }
 
 /// Whether nobody can change what was read before the reader ends. Whoever stands before it can, since it need not queue behind: it
-/// may have placed a formula on what was read since, or may yet while it is not prepared. The existence of a row that the reader writes is settled for all.
+/// may have placed a formula on what was read since, or may yet while it is not prepared. Who writes the existence of a row waits for those
+/// prepared that write it, so that this is settled for all but those whom one that is prepared has forestalled.
 pub(crate) fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId) -> bool {
     let Some(item) = held.item_at(read.slot, read.generation) else {
         return false;
@@ -229,8 +230,10 @@ pub(crate) fn holds_read(held: &Table, read: &ReadRecord, reader: TransactionId)
         return false;
     };
     let (before, own) = (&item.intents()[..at], &item.intents()[at]);
+    let forestalls = |intent: &Intent| intent.floor.is_some() && intent.written.contains_existence();
     if !own.changes.is_empty() && ColumnSet::EXISTENCE.covers(read.columns) {
-        return true;
+        let mut others = item.intents().iter().filter(|intent| intent.transaction != reader);
+        return !others.any(forestalls);
     }
     let columns = match own.changes.is_empty() {
         true => own.read(),

@@ -252,18 +252,27 @@ const PIPELINES: &[Shape] = &[
     },
 ];
 
-/// Three sessions of one node: a circle over both nodes leads through one that stays (rule Q-5).
-const SESSIONS: &[Shape] = &[Shape {
-    name: "a session that stays between two that go over",
-    programs: || {
-        vec![
-            vec![ReadAdd(0, 7), ReadAdd(1, 1)],
-            vec![ReadAdd(2, 5), ReadAdd(0, 3)],
-            vec![ReadAdd(1, 2), ReadAdd(2, 4)],
-        ]
+/// Three sessions of one node.
+const SESSIONS: &[Shape] = &[
+    // A circle over both nodes leads through one that stays (rule Q-5).
+    Shape {
+        name: "a session that stays between two that go over",
+        programs: || {
+            vec![
+                vec![ReadAdd(0, 7), ReadAdd(1, 1)],
+                vec![ReadAdd(2, 5), ReadAdd(0, 3)],
+                vec![ReadAdd(1, 2), ReadAdd(2, 4)],
+            ]
+        },
+        start: &[0, 1, 2],
     },
-    start: &[0, 1, 2],
-}];
+    // The reader has the deletion prepared above the newest place that its partition knows (rule P-5).
+    Shape {
+        name: "a formula, the deletion of its row unseen, and a reader",
+        programs: || vec![vec![Plus(0, 7), Plus(1, 7)], vec![Remove(0), Read(1)], vec![Read(0)]],
+        start: &[0, 1],
+    },
+];
 
 /// Steps that are asked for together.
 const TOGETHER: &[Shape] = &[

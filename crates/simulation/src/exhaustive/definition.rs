@@ -26,6 +26,8 @@ pub enum Op {
     Upsert(Item, i64),
     /// Delete the row if it exists.
     Delete(Item),
+    /// The same, and see only whether there was one. Done so by sessions on their own node; elsewhere the row is read.
+    Remove(Item),
     /// The number and the sum of all rows of a node.
     Count(u8),
     /// Take back the step before, which was on this row.
@@ -51,7 +53,7 @@ impl Op {
     pub fn node(self, nodes: u8) -> u8 {
         match self {
             Op::Read(x) | Op::Plus(x, _) | Op::Times(x, _) | Op::Set(x, _) | Op::ReadAdd(x, _) => x % nodes,
-            Op::Lock(x) | Op::Insert(x) | Op::Upsert(x, _) | Op::Delete(x) | Op::Back(x) => x % nodes,
+            Op::Lock(x) | Op::Insert(x) | Op::Upsert(x, _) | Op::Delete(x) | Op::Remove(x) | Op::Back(x) => x % nodes,
             Op::Count(node) => node % nodes,
             Op::Rollback => 0,
         }
@@ -84,6 +86,7 @@ impl Op {
                 }
             }
             Op::Delete(x) => seen.push(state.remove(&x)),
+            Op::Remove(x) => seen.push(state.remove(&x).map(|_| 1)),
             Op::Count(node) => {
                 let rows = state.iter().filter(|(x, _)| **x % nodes == node % nodes);
                 let (count, sum) = rows.fold((0, 0), |(count, sum), (_, v)| (count + 1, sum + v));

@@ -2,10 +2,10 @@
 
 use super::definition::{NEW_ROW, Op, Seen};
 use super::world::TABLE;
-use rubato_base::{ColumnSet, ColumnType, DataType, Key, Row, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, Key, Row, TransactionId, Value};
 use rubato_formula::{Change as ColumnFormula, Expr, Formula, resolve_operator};
 use rubato_protocol::grid::{Answer, Operation};
-use rubato_protocol::{BlindUpdate, KeyRange};
+use rubato_protocol::{BlindUpdate, FormulaDatabase, KeyRange, OnBusy, OrderedRead, Outcome};
 use std::ops::Bound;
 
 pub(super) fn key(x: u8) -> Key {
@@ -73,7 +73,7 @@ pub(super) fn operation(op: Op) -> Operation {
             row: row(NEW_ROW),
             formula: formula(ColumnFormula::add(0, int8(), Value::Int8(n))),
         },
-        Op::Delete(x) => Operation::Delete { table, key: key(x) },
+        Op::Delete(x) | Op::Remove(x) => Operation::Delete { table, key: key(x) },
         Op::Count(_) => Operation::Scan {
             table,
             range: KeyRange {
@@ -86,11 +86,28 @@ pub(super) fn operation(op: Op) -> Operation {
     }
 }
 
+/// Does the step in a partition, as a session does.
+pub(super) fn run_at_home(op: Op, database: &mut FormulaDatabase, transaction: TransactionId) -> Outcome<Answer> {
+    let Op::Remove(x) = op else {
+        return operation(op).run(database, transaction);
+    };
+    let (key, columns) = (key(x), ColumnSet::EXISTENCE);
+    let read = database.read_for_update(transaction, TABLE, key.as_bytes(), columns, OnBusy::Queue)?;
+    let row = match read {
+        OrderedRead::Row(row) => row,
+        other => unreachable!("{other:?} of who queues"),
+    };
+    if row.is_some() {
+        database.delete(transaction, TABLE, key.as_bytes())?;
+    }
+    Ok(Answer::Row(row))
+}
+
 /// What an answer shows; `None` if it is no answer to this operation.
 pub(super) fn shown(op: Op, answer: &Answer) -> Option<Seen> {
     let value = |row: &Row| row.get(0).as_i64();
     Some(match (op, answer) {
-        (Op::Insert(_), Answer::Row(row)) => vec![row.as_ref().map(|_| 1)],
+        (Op::Insert(_) | Op::Remove(_), Answer::Row(row)) => vec![row.as_ref().map(|_| 1)],
         (Op::Back(_), Answer::Undone) => Vec::new(),
         (_, Answer::Row(row)) => vec![row.as_ref().and_then(value)],
         (Op::Count(_), Answer::Rows(rows)) => {

@@ -1,6 +1,6 @@
 //! Clients that are sessions on node 0: their transactions begin there, and become branches while they run.
 
-use super::operations::operation;
+use super::operations::run_at_home;
 use super::world::{Site, World};
 use rubato_base::{NodeId, SessionId, Timestamp};
 use rubato_protocol::grid::{Answer, Coordinator};
@@ -33,7 +33,7 @@ impl World {
         self.clients[i].is_ready = false;
         let mut site = self.home();
         let savepoint = site.database.savepoint(transaction);
-        let done = operation(op).run(&mut site.database, transaction);
+        let done = run_at_home(op, &mut site.database, transaction);
         if done.is_err() {
             site.database.undo_statement(transaction, savepoint);
         }

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Table {
-    /// Whether who reads it under the other definition means the same: names and columns, and not how it is found or what is checked.
+    /// Whether who reads it under the other definition means the same: names and columns, and not how it is found or what is checked. And
+    /// whether he looks where new rows are made: what was not there when he looked is kept so there only. A table that moves takes new rows
+    /// elsewhere when all have ended that do not know that; but for those who were left out (rule F-6).
     fn is_read_as(&self, other: &Table) -> bool {
         let mut columns = self.columns.iter().zip(&other.columns);
         self.schema == other.schema
@@ -15,6 +17,10 @@ impl Table {
             && columns.all(|(own, other)| {
                 own.name == other.name && own.column_type == other.column_type && own.dropped == other.dropped
             })
+            && match (self.laid(), other.laid()) {
+                (Some(own), Some(other)) => own.turns_of_new() == other.turns_of_new(),
+                _ => true,
+            }
     }
 }
 

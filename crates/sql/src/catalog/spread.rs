@@ -96,6 +96,14 @@ impl Spread {
         !self.former.is_empty()
     }
 
+    /// The nodes of the parts, in turns, where new rows are made.
+    pub fn turns_of_new(&self) -> &[NodeId] {
+        match self.is_moving() && !self.takes_new {
+            true => &self.former,
+            false => self.turns(),
+        }
+    }
+
     /// All nodes that may have rows of it, in ascending order.
     pub fn holders(&self) -> Vec<NodeId> {
         let turns = [self.nodes.as_slice(), &self.former].concat();

@@ -3,6 +3,7 @@
 mod cut;
 mod doubt;
 mod handing;
+mod left_out;
 mod ranges;
 mod renamed;
 mod unkeyed;

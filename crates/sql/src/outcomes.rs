@@ -70,6 +70,8 @@ pub struct Outcomes {
     first: u64,
     /// Whether other nodes give ids too.
     has_others: bool,
+    /// Those that have given some, and are no members any more.
+    gone: BTreeSet<NodeId>,
     next: u64,
     /// The log says that ids below may have been given.
     reserved: u64,
@@ -90,6 +92,7 @@ impl Default for Outcomes {
         Outcomes {
             first: FIRST_ID,
             has_others: false,
+            gone: BTreeSet::new(),
             next: FIRST_ID,
             reserved: FIRST_ID,
             has_moved: false,
@@ -102,6 +105,11 @@ impl Default for Outcomes {
 }
 
 impl Outcomes {
+    /// These nodes have gone from the grid, with what they knew.
+    pub fn note_gone(&mut self, nodes: BTreeSet<NodeId>) {
+        self.gone = nodes;
+    }
+
     /// This is the node of that number in its grid: its ids are no other's. Called when what the log has was put back.
     pub fn give_for(&mut self, node: NodeId) {
         self.has_others = true;
@@ -154,9 +162,12 @@ impl Outcomes {
         self.open.remove(&id);
     }
 
-    /// `pg_xact_status`: `None` if it is too old to be known. 22023 if it was never given, 0A000 if another node gave it.
+    /// `pg_xact_status`: `None` if it is too old to be known, or its node was removed. 22023 if it was never given, 0A000 if another node gave it.
     pub(crate) fn status(&self, id: u64) -> Result<Option<&'static str>> {
         let node = node_of(id);
+        if self.gone.contains(&node) {
+            return Ok(None);
+        }
         if self.has_others && node != node_of(self.first) {
             let message = format!(
                 "the outcome of transaction {id} on another node than its own, which is node {}",

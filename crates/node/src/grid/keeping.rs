@@ -14,6 +14,7 @@ use rubato_grid::catalogs::CatalogMessage;
 use rubato_sql::databases::{Databases, Keeping};
 use rubato_sql::grid::Followed;
 use rubato_sql::partition::{Attachment, Partition};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// What a node knows of handing over, beside what its catalogs say.
@@ -38,6 +39,14 @@ impl HandingOver {
             is_due: true,
             taken_over: 0,
         }
+    }
+}
+
+impl GridSettings {
+    /// Nodes that were members.
+    pub(super) fn gone(&self) -> BTreeSet<NodeId> {
+        let given = (0..=self.last.0).map(NodeId);
+        given.filter(|node| !self.nodes.contains(node)).collect()
     }
 }
 

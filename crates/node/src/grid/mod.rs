@@ -210,6 +210,7 @@ impl GridNode {
             partition.row_numbers.number_for(settings.id, standing.life);
         }
         partition.sequences.outcomes.give_for(settings.id);
+        partition.sequences.outcomes.note_gone(settings.gone());
         let founded_at = before.tick_bound.max(clock.tick());
         let agreement = agreement_of(&settings, past.agreement.as_deref(), founded_at)?;
         let decisions = past.decisions.into_iter();
@@ -373,7 +374,7 @@ impl GridNode {
 
     /// The nodes of the grid, this one among them, have changed; and the last number that was given to one.
     pub fn set_members(&self, nodes: Vec<NodeId>, last: NodeId) {
-        self.drive(|state, _| {
+        self.drive(|state, partition| {
             if let Some(stage) = &mut state.stage {
                 let is_new = |node: &&NodeId| !state.settings.nodes.contains(node);
                 nodes.iter().filter(is_new).for_each(|node| stage.add_node(*node));
@@ -384,6 +385,7 @@ impl GridNode {
             state.removed.retain(|node| nodes.contains(node));
             state.settings.nodes = nodes;
             state.settings.last = state.settings.last.max(last);
+            partition.sequences.outcomes.note_gone(state.settings.gone());
             state.note_keeper();
         });
         self.note_others();

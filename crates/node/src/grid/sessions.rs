@@ -156,7 +156,9 @@ impl GridDesk for GridShared {
         let route = router.route_of(plan, parameters, nodes);
         if let Route::OutcomeAt(node, id) = route {
             return match state.settings.nodes.contains(&node) {
-                false => Err(never_given(id)),
+                false if node > state.settings.last => Err(never_given(id)),
+                // Who has gone has taken along what it knew: that is said here.
+                false => Ok(Home::Here),
                 true if node == own => Ok(Home::Here),
                 true => Ok(Home::At(node)),
             };

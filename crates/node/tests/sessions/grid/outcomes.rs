@@ -82,6 +82,19 @@ fn every_node_gives_ids_of_its_own_and_any_is_asked_for_all() {
     assert_eq!(ask_at(1, &mut sites, "SELECT sum(v) FROM accounts")[1], "D 420");
 }
 
+/// Neither committed nor "in the future", from which a client could take it that it never was.
+#[test]
+fn nothing_is_said_of_what_a_removed_node_has_committed() {
+    let mut sites = made();
+    let id = told_id(&ask_at(1, &mut sites, "SELECT txid_current()"));
+    sites[0].node.set_members(vec![NodeId(0)], NodeId(1));
+    sites[0].send(&format!("SELECT pg_xact_status({id}) IS NULL"));
+    sites[0].settle();
+    assert_eq!(sites[0].said()[1], "D t");
+    sites[0].send(&format!("SELECT pg_xact_status({})", 2_i64 << 44));
+    assert!(sites[0].said()[0].starts_with("E 22023"));
+}
+
 #[test]
 fn a_block_that_has_shown_its_id_moves_to_no_other_node() {
     let mut sites = made();

@@ -83,6 +83,20 @@ impl Record {
             Record::Decision { .. } | Record::End { .. } | Record::Standing(_) | Record::Agreement(_) => &[],
         }
     }
+
+    /// Whether a transaction's records begin with this one: parts stand before what says of them that it has some.
+    pub(crate) fn begins_transaction(&self) -> bool {
+        match self {
+            Record::Part { first, .. } => *first,
+            Record::Commit { has_parts, .. } | Record::Prepare { has_parts, .. } => !has_parts,
+            Record::Decision { .. } | Record::End { .. } | Record::Standing(_) | Record::Agreement(_) => true,
+        }
+    }
+
+    /// Whether they end with this one.
+    pub(crate) fn ends_transaction(&self) -> bool {
+        !matches!(self, Record::Part { .. })
+    }
 }
 
 /// A place in an item's queue as the log has it.

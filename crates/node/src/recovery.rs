@@ -64,7 +64,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) databases: Databases,
     sequences: SequenceValues,
     next_storage_id: u32,
-    parts: Vec<LoggedChange>,
+    /// What the parts of a transaction say whose end is still to come; none before its first part.
+    parts: Option<Vec<LoggedChange>>,
     stored: StoredTables,
     laying: Arc<Laying>,
     store: &'a dyn Store,
@@ -284,7 +285,7 @@ impl<'a> Recovery<'a> {
             next_storage_id: mark.next_storage_id.max(mark.databases.next_id()),
             databases: mark.databases,
             sequences,
-            parts: Vec::new(),
+            parts: None,
             stored,
             laying,
             store: &**store,
@@ -302,9 +303,14 @@ impl<'a> Recovery<'a> {
             let near = changes.filter(|(table, key, _)| self.database.draw_near(*table, key));
             std::hint::black_box(near.count());
             for (start, end, record) in records.by_ref().take(NEAR_RECORDS) {
-                self.database.note_log_position(start);
+                let (begins, ends) = (record.begins_transaction(), record.ends_transaction());
+                if begins {
+                    self.database.note_log_position(start);
+                }
                 self.take(record)?;
-                self.database.note_log_position(end);
+                if ends {
+                    self.database.note_log_position(end);
+                }
             }
         }
         Ok(())
@@ -317,9 +323,11 @@ impl<'a> Recovery<'a> {
         match record {
             Record::Part { first, changes } => {
                 if first {
-                    self.parts.clear();
+                    self.parts = Some(Vec::new());
                 }
-                self.parts.extend(changes);
+                if let Some(parts) = &mut self.parts {
+                    parts.extend(changes);
+                }
                 Ok(())
             }
             Record::Commit {
@@ -331,7 +339,7 @@ impl<'a> Recovery<'a> {
                 if let Some(bytes) = attachment {
                     self.attach(cts, &bytes)?;
                 }
-                self.with_parts(changes, has_parts)
+                self.with_parts(changes, has_parts)?
                     .into_iter()
                     .try_for_each(|(table, key, change)| self.database.replay(cts, table, &key, change))
             }
@@ -343,7 +351,7 @@ impl<'a> Recovery<'a> {
                 attachment,
                 has_parts,
             } => {
-                let changes = self.with_parts(changes, has_parts);
+                let changes = self.with_parts(changes, has_parts)?;
                 let definition = attachment.map(|content| self.define(content)).transpose()?;
                 self.database
                     .recover_prepared(transaction, floor, changes, places, definition)
@@ -418,14 +426,16 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The changes of a transaction, with those of its parts.
-    fn with_parts(&mut self, changes: Vec<LoggedChange>, has_parts: bool) -> Vec<LoggedChange> {
-        let mut all = std::mem::take(&mut self.parts);
-        if !has_parts {
-            return changes;
+    /// The changes of a transaction, with those of its parts. XX001 if these are not there.
+    fn with_parts(&mut self, changes: Vec<LoggedChange>, has_parts: bool) -> Result<Vec<LoggedChange>> {
+        match (self.parts.take(), has_parts) {
+            (_, false) => Ok(changes),
+            (Some(mut all), true) => {
+                all.extend(changes);
+                Ok(all)
+            }
+            (None, true) => Err(damaged("a transaction whose first changes are missing")),
         }
-        all.extend(changes);
-        all
     }
 
     fn attach(&mut self, cts: Timestamp, bytes: &[u8]) -> Result<()> {

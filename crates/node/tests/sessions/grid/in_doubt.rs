@@ -129,3 +129,35 @@ fn a_node_that_has_rows_without_a_key_in_doubt_starts_again() {
         }
     }
 }
+
+/// Node 1 is killed behind each message of a change of which its part is large, starts again, makes a checkpoint, and starts again. It has all
+/// of its part when it hears how that ended, or nothing.
+#[test]
+fn what_is_large_and_in_doubt_outlives_a_checkpoint_behind_a_restart() {
+    let mut kept = 0;
+    for messages in 1.. {
+        let mut sites = followed();
+        let made = "CREATE TABLE large (id int PRIMARY KEY, v text) WITH (spread = true);
+                    INSERT INTO large SELECT n, 'x' FROM generate_series(1, 12) n";
+        ask_at(0, &mut sites, made);
+        come_to_rest(&mut sites);
+        sites[0].send("UPDATE large SET v = repeat('0123456789', 30000)");
+        let is_cut = work_for(&mut sites, messages);
+        sites[0].node.on_node_down(NodeId(1));
+        for _ in 0..2 {
+            sites[1].restart();
+            sites[1].node.node().checkpoint().expect("a checkpoint");
+        }
+        kept += sites[1].node.figures().prepared;
+        sites[1].restart();
+        connect(&mut sites);
+        come_to_rest(&mut sites);
+        let found = ask_at(0, &mut sites, "SELECT count(*) FILTER (WHERE length(v) > 1) FROM large");
+        let is_whole = |told: &String| told == "D 0" || told == "D 12";
+        assert!(found.iter().any(is_whole), "{messages}: {found:?}");
+        if !is_cut {
+            break;
+        }
+    }
+    assert!(kept > 0, "it never was in doubt");
+}

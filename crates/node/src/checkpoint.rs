@@ -1,7 +1,7 @@
 //! Checkpoints: folded rows go to the store, then the log is cut.
 //!
 //! A checkpoint notes the end of the log, writes every row that was dirty then (in batches, each after the log was forced up to
-//! the rows' own records), and then, atomically, its *mark*: where replay starts, the catalog, sequences and the clock. Rows may
+//! the rows' own records), and then, atomically, its *mark*: where replay starts, the catalogs, sequences and the clock. Rows may
 //! change again meanwhile; replay leaves out what a stored row already has, since a row carries the commit timestamp of its
 //! last formula.
 
@@ -42,7 +42,9 @@ const MARK_KEY: &[u8] = b"checkpoint";
 /// Beside it: how far the log certainly reached. There from the first opening on.
 const LOG_KEY: &[u8] = b"log";
 /// Format of the mark and of everything that it describes.
-const FORMAT_VERSION: u32 = 4;
+const FORMAT_VERSION: u32 = 5;
+/// The format of a mark that does not say where it was begun: of one that was begun where replay starts, or by an earlier program.
+const HEARD_VERSION: u32 = 4;
 /// The format of a mark that says nothing of what the node has heard of its grid's catalogs.
 const KEEPING_VERSION: u32 = 3;
 /// The format of a mark that says nothing of who keeps what there is once in a grid.
@@ -55,6 +57,10 @@ const ONE_DATABASE_VERSION: u32 = 1;
 pub(crate) struct Mark {
     /// Where replay starts.
     pub(crate) log_start: u64,
+    /// Where the log ended when it was begun: what records before that say beside rows, it has, and what they have made of rows is in the
+    /// store. They are replayed for branches whose outcome was not known. `None` if it is not said: it was begun where replay starts, or an
+    /// earlier program has made it.
+    pub(crate) begun_at: Option<u64>,
     /// Above every timestamp handed out before.
     pub(crate) clock: Timestamp,
     pub(crate) next_storage_id: u32,
@@ -69,8 +75,10 @@ impl Mark {
         let is_plain = self.databases.is_plain();
         let keeping = self.databases.keeping().copied();
         let heard = self.databases.heard().cloned();
+        let begun_at = self.begun_at.filter(|begun_at| *begun_at != self.log_start);
         let version = match (keeping.is_some(), is_plain) {
-            _ if heard.is_some() => FORMAT_VERSION,
+            _ if begun_at.is_some() => FORMAT_VERSION,
+            _ if heard.is_some() => HEARD_VERSION,
             (true, _) => KEEPING_VERSION,
             (false, false) => SEVERAL_DATABASES_VERSION,
             (false, true) => ONE_DATABASE_VERSION,
@@ -79,6 +87,9 @@ impl Mark {
         out.extend_from_slice(&self.log_start.to_le_bytes());
         out.extend_from_slice(&self.clock.0.to_le_bytes());
         out.extend_from_slice(&self.next_storage_id.to_le_bytes());
+        begun_at
+            .iter()
+            .for_each(|begun_at| out.extend_from_slice(&begun_at.to_le_bytes()));
         let catalogs = self.databases.iter();
         let catalogs = catalogs.map(|database| (database.facts.id, (*database.catalog).clone()));
         let rest = Attachment {
@@ -107,6 +118,7 @@ impl Mark {
             return Err(error.with_hint("Open it with the newer rubato that wrote it."));
         }
         let (log_start, clock, next_storage_id) = (reader.u64()?, Timestamp(reader.u64()?), reader.u32()?);
+        let begun_at = (version > HEARD_VERSION).then(|| reader.u64()).transpose()?;
         let rest = Attachment::decode(reader.rest())?;
         if rest.catalogs.is_empty() {
             return Err(damaged("a checkpoint without a catalog"));
@@ -115,6 +127,7 @@ impl Mark {
         let databases = databases.with_heard(rest.heard);
         Ok(Mark {
             log_start,
+            begun_at,
             clock,
             next_storage_id,
             databases,
@@ -222,6 +235,7 @@ impl Shared {
             self.note_stored(partition);
             let mark = Mark {
                 log_start: appended.min(undecided),
+                begun_at: Some(appended),
                 clock: partition.database.clock(),
                 next_storage_id: partition.next_storage_id,
                 databases: (*partition.databases).clone(),

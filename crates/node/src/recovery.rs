@@ -72,6 +72,10 @@ pub(crate) struct Recovery<'a> {
     grid: GridPast,
     /// Bytes of attachments.
     attached_bytes: u64,
+    /// Where the mark was begun ([`Mark::begun_at`]), if it says so.
+    mark_begun_at: Option<Lsn>,
+    /// Where the record that is taken up begins.
+    position: Lsn,
     /// The newest catalog of a row of commits that only say which is the catalog from there on: those before it count for nothing.
     pending: Option<PendingCatalog>,
 }
@@ -214,7 +218,11 @@ pub(crate) fn replay<'a>(
     let reader = log_reader(&directory, found.as_ref())?;
     let described = directory.describe("");
     let mut source = LogSource::new(reader, settings.helper);
-    let mut recovery = Recovery::new(store, settings, found.unwrap_or_default());
+    let mark = found.unwrap_or(Mark {
+        begun_at: Some(0),
+        ..Mark::default()
+    });
+    let mut recovery = Recovery::new(store, settings, mark);
     let mut report = RecoveryReport::default();
     let mut told_us = (settings.clock_us)();
     let mut has_room = true;
@@ -291,6 +299,8 @@ impl<'a> Recovery<'a> {
             store: &**store,
             grid: GridPast::default(),
             attached_bytes: 0,
+            mark_begun_at: mark.begun_at.map(Lsn),
+            position: Lsn(mark.log_start),
             pending: None,
         }
     }
@@ -303,6 +313,7 @@ impl<'a> Recovery<'a> {
             let near = changes.filter(|(table, key, _)| self.database.draw_near(*table, key));
             std::hint::black_box(near.count());
             for (start, end, record) in records.by_ref().take(NEAR_RECORDS) {
+                self.position = start;
                 let (begins, ends) = (record.begins_transaction(), record.ends_transaction());
                 if begins {
                     self.database.note_log_position(start);
@@ -403,6 +414,9 @@ impl<'a> Recovery<'a> {
             }
         };
         let of = Attachment::only_catalog_of(&attachment)?;
+        if of.is_some() && self.is_in_mark() {
+            return Ok(None);
+        }
         if self.pending.as_ref().is_none_or(|pending| of != Some(pending.database)) {
             self.take_pending()?;
         }
@@ -438,7 +452,15 @@ impl<'a> Recovery<'a> {
         }
     }
 
+    /// Whether the mark has what the record that is taken up says beside rows.
+    fn is_in_mark(&self) -> bool {
+        self.mark_begun_at.is_some_and(|begun_at| self.position < begun_at)
+    }
+
     fn attach(&mut self, cts: Timestamp, bytes: &[u8]) -> Result<()> {
+        if self.is_in_mark() {
+            return Ok(());
+        }
         let attachment = Attachment::decode(bytes)?;
         for (id, value) in attachment.sequences {
             self.sequences.recover(id, value);
@@ -476,13 +498,18 @@ impl<'a> Recovery<'a> {
         }
         set_tails(&mut self.database, &databases);
         for derived in derived {
+            // What was replaced or dropped before an earlier program's checkpoint is not there any more: the store has what was made of it.
+            if self.mark_begun_at.is_none() && !self.database.has_table(derived.from) {
+                continue;
+            }
             let own = databases
                 .iter()
                 .find(|database| storage_of(&database.catalog).contains(&derived.to));
             let own = own.ok_or_else(|| damaged("rows of a table that is in no database"))?;
             derive(&mut self.database, &own.catalog, (cts, floor), derived)?;
         }
-        // The log is read from before the catalogs that the checkpoint has, where a branch is undecided: what that has written to comes again.
+        // The log is read from before the catalogs of an earlier program's checkpoint, where a branch is undecided: what that has written to
+        // comes again.
         for gone in before.difference(&after) {
             if !self.database.is_in_doubt(*gone) {
                 self.database.drop_table(*gone);

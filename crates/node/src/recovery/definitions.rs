@@ -23,6 +23,14 @@ impl Recovery<'_> {
 
     /// What became of a branch: one that has committed has changed the catalogs.
     pub(super) fn decide(&mut self, transaction: GlobalId, cts: Option<Timestamp>) -> Result<()> {
+        if !self.is_in_mark() {
+            self.carry_out(transaction, cts)?;
+        }
+        self.end(transaction, cts);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, transaction: GlobalId, cts: Option<Timestamp>) -> Result<()> {
         let content = self.database.attachment_of(transaction);
         if let (Some(cts), Some(content)) = (cts, content) {
             if let Some(outcomes) = Attachment::decode(content)?.outcomes {
@@ -33,11 +41,14 @@ impl Recovery<'_> {
                 self.change_to(databases, (cts, floor), derived)?;
             }
         }
+        Ok(())
+    }
+
+    fn end(&mut self, transaction: GlobalId, cts: Option<Timestamp>) {
         self.database.recover_decision(transaction, cts);
         for ended in self.database.take_ended_definitions() {
             leave(&mut self.database, &self.databases, &ended.definition);
         }
-        Ok(())
     }
 
     /// A definition that this node has decided, and had not carried out itself, is carried out before anybody is let in: other nodes
@@ -47,7 +58,8 @@ impl Recovery<'_> {
         let decided: Vec<_> = decided.map(|(transaction, (cts, _))| (*transaction, *cts)).collect();
         for (transaction, cts) in decided {
             if self.database.attachment_of(transaction).is_some() {
-                self.decide(transaction, Some(cts))?;
+                self.carry_out(transaction, Some(cts))?;
+                self.end(transaction, Some(cts));
                 self.grid.settled.push((transaction, cts));
             }
         }

@@ -3,19 +3,85 @@
 use super::definitions::come_to_rest;
 use super::*;
 use crate::world::pass;
+use rubato_storage::{Batch, Store};
 
-/// Time passes for node 1 alone, which hears nothing of the other.
-fn wait_alone(sites: &mut [Site; 2], rounds: usize) {
+/// Time passes for a node alone, which hears nothing of the other.
+fn wait_alone(site: &mut Site, rounds: usize) {
     for _ in 0..rounds {
         pass(60_000);
-        sites[1].node.on_timer(clock_us());
+        site.node.on_timer(clock_us());
         for _ in 0..4 {
-            sites[1].node.on_wake();
-            sites[1].settle();
-            drop(sites[1].node.poll_outgoing());
-            sites[1].turn();
+            site.node.on_wake();
+            site.settle();
+            drop(site.node.poll_outgoing());
+            site.turn();
         }
     }
+}
+
+/// Asks a node that is alone, which has to do what it is told.
+fn ask_alone(site: &mut Site, sql: &str) -> Vec<String> {
+    site.send(sql);
+    let mut said = Vec::new();
+    for _ in 0..100 {
+        wait_alone(site, 1);
+        said.append(&mut site.said());
+        if said.last().is_some_and(|told| told.starts_with('Z')) {
+            break;
+        }
+    }
+    assert_eq!(said.pop().as_deref(), Some("Z I"), "{sql}: {said:?}");
+    assert!(said.iter().all(|told| !told.starts_with('E')), "{sql}: {said:?}");
+    said
+}
+
+/// The session of a node is another one from here on, in this database.
+fn enter_database(site: &mut Site, database: &str) {
+    let start = SessionStart {
+        session: SessionId(2),
+        user: "rubato".into(),
+        database: database.into(),
+        ..SessionStart::default()
+    };
+    let mut responder: Box<dyn rubato_sql::client::Responder> = Box::new(Lines::default());
+    let session = site.worker.open_session(start, &mut responder);
+    site.idle = Some(session.expect("a session"));
+}
+
+/// Two nodes with what `made` says, of which node 1 has gone, and node 0 does not know whether what it has done with `accounts`, which lies on
+/// both, has committed.
+fn in_doubt(made: &str) -> [Site; 2] {
+    for messages in 1..100 {
+        let mut sites = followed();
+        let accounts = "CREATE TABLE accounts (id int PRIMARY KEY, v int) WITH (spread = true);
+                        INSERT INTO accounts SELECT n, 100 FROM generate_series(1, 6) n";
+        for sql in [accounts, made] {
+            let told = ask_at(0, &mut sites, sql);
+            assert!(told.iter().all(|told| !told.starts_with('E')), "{told:?}");
+        }
+        come_to_rest(&mut sites);
+        sites[1].send("UPDATE accounts SET v = v + 1");
+        work_for(&mut sites, messages);
+        if sites[0].node.figures().prepared > 0 && sites[1].said().is_empty() {
+            sites[0].node.on_node_down(NodeId(1));
+            wait_alone(&mut sites[0], 100);
+            return sites;
+        }
+    }
+    panic!("node 0 never had anything in doubt");
+}
+
+/// The checkpoint's mark is as an earlier program has made it, which did not say where it was begun.
+fn as_of_an_earlier_program(site: &Site) {
+    let store = &site.kept.store;
+    let mut mark = store.get(0, b"checkpoint").expect("reads").expect("a mark");
+    assert_eq!(mark[..4], 5_u32.to_le_bytes());
+    mark[..4].copy_from_slice(&4_u32.to_le_bytes());
+    mark.drain(24..32);
+    let mut batch = Batch::new();
+    batch.put(0, b"checkpoint", mark);
+    store.apply(batch).expect("applies");
+    store.force().expect("forces");
 }
 
 /// Lets both work until so many messages have been delivered, the last of them too; false if there are no more.
@@ -72,7 +138,7 @@ fn who_waits_for_what_is_in_doubt_is_told_so() {
             let is_cut = work_for(&mut sites, messages);
             sites[1].node.on_node_down(NodeId(0));
             sites[1].send(needed);
-            wait_alone(&mut sites, 110);
+            wait_alone(&mut sites[1], 110);
             let told = sites[1].said();
             assert_eq!(
                 told.last().map(|told| &told[..1]),
@@ -160,4 +226,97 @@ fn what_is_large_and_in_doubt_outlives_a_checkpoint_behind_a_restart() {
         }
     }
     assert!(kept > 0, "it never was in doubt");
+}
+
+/// Definitions change on a node while it has something else in doubt, of each kind that makes rows out of others, and where these are gone
+/// soon: all of it is there after checkpoints and restarts, before the other node is back and when it is.
+#[test]
+fn definitions_that_change_while_something_is_in_doubt_outlive_checkpoints() {
+    let made = "CREATE TABLE plain (id int, v int) WITH (spread = false);
+                INSERT INTO plain SELECT n, n % 7 FROM generate_series(1, 50) n;
+                CREATE TABLE keyed (id int PRIMARY KEY, v int, w text) WITH (spread = false);
+                INSERT INTO keyed SELECT n, n, 'w' || n FROM generate_series(1, 50) n;
+                CREATE TABLE gone (id int PRIMARY KEY, v int) WITH (spread = false);
+                INSERT INTO gone SELECT n, n FROM generate_series(1, 50) n";
+    let changes = [
+        "ALTER TABLE plain ADD PRIMARY KEY (id)",
+        "CREATE TABLE new (id int PRIMARY KEY, v int) WITH (spread = false); INSERT INTO new VALUES (1, 10)",
+        "CREATE INDEX by_v ON keyed (v); UPDATE keyed SET v = v + 100 WHERE id <= 10; DELETE FROM keyed WHERE id > 48",
+        "ALTER TABLE keyed ALTER v TYPE bigint, ADD COLUMN x int DEFAULT 3; UPDATE keyed SET x = 4 WHERE id = 1",
+        "ALTER TABLE keyed DROP CONSTRAINT keyed_pkey; DELETE FROM keyed WHERE id = 48; ALTER TABLE keyed ADD PRIMARY KEY (w)",
+        "CREATE INDEX ON gone (v); DROP TABLE gone",
+        "CREATE DATABASE other",
+        "DROP DATABASE other",
+        "CREATE TABLE gone (id int, v int) WITH (spread = false); INSERT INTO gone SELECT id, v FROM plain;
+         CREATE UNIQUE INDEX ON gone (id)",
+    ];
+    let later = [
+        "ALTER TABLE plain DROP CONSTRAINT plain_pkey; INSERT INTO plain VALUES (50, 0)",
+        "ALTER TABLE new DROP CONSTRAINT new_pkey; ALTER TABLE new ADD PRIMARY KEY (v)",
+        "CREATE INDEX by_x ON keyed (x); DROP INDEX by_v; CREATE INDEX by_v ON keyed (v)",
+    ];
+    for is_earlier in [false, true] {
+        let mut sites = in_doubt(made);
+        let site = &mut sites[0];
+        site.node.node().checkpoint().expect("a checkpoint");
+        ask_alone(site, "CREATE DATABASE beside");
+        enter_database(site, "beside");
+        let there = "CREATE TABLE there (id int, v int) WITH (spread = false); INSERT INTO there VALUES (1, 2), (2, 3)";
+        ask_alone(site, there);
+        let checked = |site: &mut Site, rows: [&str; 4]| {
+            let counted = [
+                "SELECT count(*), count(DISTINCT id), sum(v) FROM plain",
+                "SET enable_seqscan = off; SELECT count(*), sum(v), sum(x), count(DISTINCT w) FROM keyed WHERE v > 0",
+                "SELECT count(*), sum(v) FROM gone WHERE id > 0",
+                "SELECT id, v FROM new WHERE v > 0",
+            ];
+            for (sql, row) in counted.into_iter().zip(rows) {
+                let told = ask_alone(site, sql);
+                assert!(told.contains(&format!("D {row}")), "{sql}: {told:?} instead of {row}");
+            }
+        };
+        let before = ["50|50|148", "47|2128|142|47", "50|148", "1|10"];
+        let after = ["51|50|148", "47|2128|142|47", "50|148", "1|10"];
+        for round in 0..3 {
+            match round {
+                0 => {
+                    ask_alone(site, "ALTER TABLE there ADD PRIMARY KEY (id)");
+                    site.restart();
+                    ask_alone(site, "DROP DATABASE beside");
+                    changes.iter().for_each(|sql| drop(ask_alone(site, sql)));
+                }
+                1 => later.iter().for_each(|sql| drop(ask_alone(site, sql))),
+                _ => {}
+            }
+            let rows = if round == 0 { before } else { after };
+            checked(site, rows);
+            for is_stored in [false, true, true] {
+                if is_stored {
+                    site.node.node().checkpoint().expect("a checkpoint");
+                    if is_earlier {
+                        as_of_an_earlier_program(site);
+                    }
+                }
+                site.restart();
+                checked(site, rows);
+                let verified = rubato_node::verify(
+                    &(Arc::clone(&site.kept.store) as _),
+                    Arc::new(site.kept.directory.fork()),
+                );
+                verified.expect("is whole");
+            }
+            assert!(site.node.figures().prepared > 0, "it is still in doubt");
+        }
+        sites[1].restart();
+        connect(&mut sites);
+        come_to_rest(&mut sites);
+        for node in 0..2 {
+            let told = ask_at(node, &mut sites, "SELECT sum(v) FROM accounts");
+            assert!(["D 600", "D 606"].contains(&told[1].as_str()), "{told:?}");
+        }
+        sites[0].node.node().checkpoint().expect("a checkpoint");
+        sites[0].restart();
+        wait_alone(&mut sites[0], 100);
+        checked(&mut sites[0], after);
+    }
 }

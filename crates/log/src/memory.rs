@@ -32,6 +32,8 @@ pub struct Faults {
     /// So many of the next forces of a file return an error without having begun: the writes stay unforced, as when the
     /// power goes while fdatasync runs. Follow with [`MemoryDirectory::lose_power`].
     pub hanging_forces: u32,
+    /// So many of the next forces of the folder fail: its names are as they were changed, and become durable with a later force.
+    pub failing_directory_forces: u32,
     /// So many of the next reads fail.
     pub failing_reads: u32,
     /// Every change fails with `ReadOnlyFilesystem`.
@@ -226,7 +228,12 @@ impl LogDirectory for MemoryDirectory {
     }
 
     fn force(&self) -> io::Result<()> {
-        lock(&self.state).names_history.clear();
+        let mut state = lock(&self.state);
+        if state.faults.failing_directory_forces > 0 {
+            state.faults.failing_directory_forces -= 1;
+            return Err(io::Error::other("simulated error of the folder"));
+        }
+        state.names_history.clear();
         Ok(())
     }
 

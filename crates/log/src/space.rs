@@ -10,6 +10,7 @@ use crate::lsn::Lsn;
 use crate::options::{Clock, Options};
 use crate::segment::{self, SEGMENT_HEADER_BYTES, Segment};
 use crate::spare::{Pace, RETRY_US, SPARE_NAME, SPARE_NEW_NAME, Spare, make_file};
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -28,6 +29,13 @@ pub(crate) struct Space {
     /// Bytes of the segment being written that lie behind what is forced.
     room_bytes: AtomicU64,
     maker: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Why a segment could not be begun.
+pub(crate) struct NotBegun {
+    pub error: Error,
+    /// A reader may find it nevertheless, empty, and take the log to end where it begins: nothing may be written behind that elsewhere.
+    pub may_be_found: bool,
 }
 
 /// A mutex whose holders never leave the state half-changed: a panic elsewhere need not stop the log.
@@ -104,13 +112,13 @@ impl Space {
     }
 
     /// Begins the segment at `start` with room for at least `payload_space_bytes`, durably, in place of a segment that
-    /// began at the same position. Returns it with its size. On an error nothing has changed for a reader.
+    /// began at the same position. Returns it with its size.
     pub fn begin_segment(
         &self,
         start: Lsn,
         size_bytes: u64,
         payload_space_bytes: u64,
-    ) -> Result<(Segment, Arc<dyn LogFile>, u64)> {
+    ) -> std::result::Result<(Segment, Arc<dyn LogFile>, u64), NotBegun> {
         let needed_bytes = SEGMENT_HEADER_BYTES + payload_space_bytes;
         if needed_bytes <= self.segment_bytes {
             self.spare.wait_for_maker();
@@ -130,16 +138,24 @@ impl Space {
                 &Pace::AT_ONCE,
             ),
         };
-        let begun = made.and_then(|(file, size_bytes)| Ok((self.name_segment(name, &*file, start)?, file, size_bytes)));
+        let filled = made.and_then(|(file, size_bytes)| {
+            self.head_segment(name, &*file, start)?;
+            Ok((file, size_bytes))
+        });
         if spare.is_some() {
             // Taken, or (after an error) in an unknown state: then it is made again.
             self.spare.gone();
         }
-        if begun.is_err() {
+        let (file, size_bytes) = filled.map_err(|error| {
             // Gives the space back: a half-made file helps nobody on a full disk. The first error is the one that counts.
             let _ = self.directory.remove(name);
-        }
-        let (segment, file, size_bytes) = begun?;
+            NotBegun {
+                error,
+                may_be_found: false,
+            }
+        })?;
+        let segment = Segment::new(start);
+        self.name_segment(name, &segment)?;
         let mut segments = lock(&self.segments);
         segments.retain(|other| other.start != start);
         segments.push(segment.clone());
@@ -151,18 +167,33 @@ impl Space {
         opened.map_err(|error| Error::from_io(&self.directory.describe(SPARE_NAME), &error))
     }
 
-    /// Gives a filled file its header and its name.
-    fn name_segment(&self, name: &str, file: &dyn LogFile, start: Lsn) -> Result<Segment> {
+    /// Gives a filled file its header.
+    fn head_segment(&self, name: &str, file: &dyn LogFile, start: Lsn) -> Result<()> {
         let sorted = |error: std::io::Error| Error::from_io(&self.directory.describe(name), &error);
         // The header page, and zeros where the first record will stand (a used segment has old bytes there).
         let mut page = segment::encode_page(start, file.size_bytes().map_err(sorted)?);
         page.resize(page.len() + FRAME_HEADER_BYTES, 0);
         file.write_at(0, &page).map_err(sorted)?;
-        file.force().map_err(sorted)?;
-        let segment = Segment::new(start);
-        self.directory.rename(name, &segment.name).map_err(sorted)?;
-        self.directory.force().map_err(sorted)?;
-        Ok(segment)
+        file.force().map_err(sorted)
+    }
+
+    /// Gives a file with a header its name. What is no segment for certain has no name afterwards.
+    fn name_segment(&self, name: &str, segment: &Segment) -> std::result::Result<(), NotBegun> {
+        let renamed = self.directory.rename(name, &segment.name);
+        let Err(error) = renamed.and_then(|()| self.directory.force()) else {
+            return Ok(());
+        };
+        let _ = self.directory.remove(name);
+        // The one that began there before, if there was one, is no more: another has to take its place.
+        let is_gone = || match self.directory.remove(&segment.name) {
+            Err(error) if error.kind() != ErrorKind::NotFound => false,
+            _ => self.directory.force().is_ok(),
+        };
+        let is_taken_back = !lock(&self.segments).iter().any(|other| other.start == segment.start) && is_gone();
+        Err(NotBegun {
+            error: Error::from_io(&self.directory.describe(name), &error),
+            may_be_found: !is_taken_back,
+        })
     }
 
     /// Makes the spare now, or waits for whoever is at it.

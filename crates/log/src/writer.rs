@@ -89,7 +89,8 @@ pub(crate) struct Writer {
     options: Options,
     /// `None` before the first segment of a folder.
     active: Option<Active>,
-    /// The segment failed in a way after which its unforced pages cannot be trusted: leave it and go on in a new one.
+    /// The segment failed in a way after which its unforced pages cannot be trusted, or the one behind it may be there without this writer
+    /// knowing it: leave it and go on in a new one.
     /// (After a failed fdatasync the kernel may drop dirty pages and report success next time, so forcing the same
     /// pages again would acknowledge what is not on the disk. The bytes are still in the batch: they are written again,
     /// elsewhere. The new segment begins where the forced bytes of the old one end, which tells a reader where to
@@ -186,7 +187,15 @@ impl Writer {
             self.options.segment_bytes
         };
         let needed = first_frame_bytes + TERMINATOR_BYTES as u64;
-        let (segment, file, size_bytes) = self.space.begin_segment(start, size_bytes, needed)?;
+        let begun = self.space.begin_segment(start, size_bytes, needed);
+        let (segment, file, size_bytes) = begun.map_err(|failed| {
+            if failed.may_be_found {
+                // The next record begins it once more, at the same position.
+                self.abandoned = true;
+                self.space.set_room(0);
+            }
+            failed.error
+        })?;
         let left = self.active.replace(Active {
             segment,
             file,

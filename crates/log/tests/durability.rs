@@ -394,6 +394,39 @@ fn a_failed_fdatasync_or_write_is_never_acknowledged_and_a_retry_is_safe() {
     }
 }
 
+/// A large record needs a segment of its own, which the folder cannot be told of for certain: smaller ones go on, and are read.
+#[test]
+fn a_segment_that_was_begun_in_vain_hides_nothing() {
+    for (failing_directory_forces, written_before) in [(1, 1), (2, 1), (3, 1), (4, 1), (1, 0), (2, 0)] {
+        for loss in [PowerLoss::KeepAll, PowerLoss::DropAll, PowerLoss::Torn(7)] {
+            let directory = MemoryDirectory::new();
+            let (mut appender, forcer, _) = open(Arc::new(directory.clone()), small()).expect("opens");
+            for number in 0..written_before {
+                appender.append(&payload(number)).expect("appends");
+            }
+            forcer.force().expect("forces");
+            directory.set_faults(Faults {
+                failing_directory_forces,
+                ..Faults::default()
+            });
+            assert!(matches!(forcer.reserve(100_000), Err(Error::Io { .. })));
+            for number in written_before..30 {
+                let bytes = payload(number);
+                let is_reserved = (0..5).any(|_| forcer.reserve(bytes.len()).is_ok());
+                assert!(is_reserved);
+                appender.append(&bytes).expect("appends");
+                assert!((0..5).any(|_| forcer.force().is_ok()));
+            }
+            directory.lose_power(loss);
+            assert_payloads(&directory, 30);
+            let (mut appender, forcer, _) = open(Arc::new(directory.clone()), small()).expect("opens");
+            appender.append(&payload(30)).expect("appends");
+            forcer.force().expect("forces");
+            assert_payloads(&directory, 31);
+        }
+    }
+}
+
 #[test]
 fn what_a_failed_fdatasync_left_in_the_cache_is_made_durable_before_it_counts() {
     let directory = MemoryDirectory::new();

@@ -54,8 +54,10 @@ pub(crate) fn is_made(path: &Path) -> Result<bool> {
     Ok(is_begun && !exists(&path.join(MAKING))?)
 }
 
-/// The store is whole, and what it is given from now on is kept.
+/// The store is whole, and what it is given from now on is kept. The engine has not forced the folder in which its trees are, since it made them.
 pub(crate) fn finish_making(path: &Path) -> Result<()> {
+    trees(path)?.iter().try_for_each(|tree| sync(tree))?;
+    sync(&path.join(TREES))?;
     let making = path.join(MAKING);
     fs::remove_file(&making).map_err(|error| io(&making, &error))?;
     sync(path)
@@ -106,7 +108,29 @@ pub(crate) fn check(path: &Path) -> Result<()> {
             }
         }
     }
-    Ok(())
+    check_trees(path, &trees)
+}
+
+/// A store that was made has the tree that says which others there are, and one with the rows, however empty: the engine would take what is not
+/// there for what was never made.
+fn check_trees(path: &Path, trees: &Path) -> Result<()> {
+    if exists(&path.join(MAKING))? {
+        return Ok(());
+    }
+    let mut wholes = Vec::new();
+    for tree in self::trees(path)? {
+        if exists(&tree.join(CURRENT))? {
+            wholes.push(tree.ends_with(META_TREE));
+        }
+    }
+    if wholes.contains(&true) && wholes.contains(&false) {
+        return Ok(());
+    }
+    let missing = match wholes.contains(&true) {
+        true => "the tree with the rows",
+        false => "the tree that names the others",
+    };
+    Err(damaged(trees, &format!("{missing} is missing")))
 }
 
 /// Reads every table file through: the first that is not as it was written. For when the engine has found damage.
@@ -227,9 +251,35 @@ mod tests {
         drop(opens().expect("opens"));
         let making = folder.path().join(MAKING);
         assert!(!making.exists(), "it is whole");
-        for missing in [VERSION_MARKER, "keyspaces/0/current", "0.jnl"] {
-            fs::remove_file(folder.path().join(missing)).expect("removes");
-            assert!(matches!(opens().err(), Some(Error::Corrupt { .. })), "it was whole");
+        let (both, none) = ("keyspaces/0 keyspaces/1", "keyspaces/1/");
+        for missing in [
+            VERSION_MARKER,
+            "keyspaces/0/current",
+            "0.jnl",
+            "keyspaces/0",
+            "keyspaces/1",
+            both,
+            "keyspaces",
+            none,
+        ] {
+            for name in missing.split(' ') {
+                let path = folder.path().join(name);
+                let removed = match path.is_dir() {
+                    true => fs::remove_dir_all(&path),
+                    false => fs::remove_file(&path),
+                };
+                removed.unwrap_or_else(|error| panic!("{name}: {error}"));
+                if name.ends_with('/') {
+                    fs::create_dir(&path).expect("an empty one");
+                }
+            }
+            let refused = opens().err();
+            assert!(matches!(refused, Some(Error::Corrupt { .. })), "{missing}: {refused:?}");
+            let again = opens().err();
+            assert!(
+                matches!(again, Some(Error::Corrupt { .. })),
+                "nothing was made: {again:?}"
+            );
             // The same of one that was being made.
             fs::write(&making, []).expect("writes");
             drop(opens().expect("opens"));

@@ -18,15 +18,18 @@ const LOCK_FILE: &str = "LOCK";
 const STORE_FOLDER: &str = "store";
 const LOG_FOLDER: &str = "log";
 
-/// An open and locked folder.
-pub(crate) struct Folder {
+/// A data folder that this process alone has open: locked, and of a format that this program reads.
+pub struct Folder {
     path: PathBuf,
     // The lock is held as long as the file is open.
     _lock: File,
 }
 
 impl Folder {
-    pub(crate) fn open(path: &Path) -> Result<Folder> {
+    /// Locks a folder, and makes it if it is not there.
+    ///
+    /// Errors: 55006 another process has it open; 58030 it cannot be read or written; XX001 it is damaged; 0A000 a newer program wrote it.
+    pub fn open(path: &Path) -> Result<Folder> {
         if path.exists() && !path.is_dir() {
             let wrong = std::io::Error::from(std::io::ErrorKind::NotADirectory);
             return Err(io_error("cannot use the data folder", path, &wrong));

@@ -26,11 +26,10 @@ mod folder;
 mod session;
 
 pub use collect::Output;
-pub use folder::{CheckReport, FORMAT_VERSION, check};
+pub use folder::{CheckReport, FORMAT_VERSION, Folder, check};
 pub use session::{Session, Statement};
 
 use background::Background;
-use folder::Folder;
 use rubato_base::{Error, Lsn, Result};
 use rubato_log::LogDirectory;
 use rubato_node::grid::{GridNode, GridSettings};
@@ -92,17 +91,24 @@ impl Database {
     /// Errors: 55006 another process has it open; 58030 it cannot be read or written; XX001 it is damaged (named by file and
     /// offset; nothing is guessed); 0A000 a newer program wrote it.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        Database::open_in(Folder::open(path.as_ref())?, options)
+    }
+
+    /// Opens what is in a folder, or starts an empty database there.
+    ///
+    /// Errors: as [`Database::open`].
+    pub fn open_in(folder: Folder, options: Options) -> Result<Database> {
         let open = |parts: Parts| Node::open(parts.store, parts.log, parts.log_options, parts.settings);
-        let (folder, (node, recovery)) = open_folder(path.as_ref(), options, open)?;
+        let (node, recovery) = open_parts(&folder, options, open)?;
         Ok(Database::of(folder, node, recovery))
     }
 
     /// The same as a node of a grid, with the part in the grid that somebody has to drive.
     ///
     /// Errors: as [`Database::open`]; 22023 for settings of no grid.
-    pub fn open_in_grid(path: impl AsRef<Path>, options: Options, grid: GridSettings) -> Result<(Database, GridNode)> {
+    pub fn open_in_grid(folder: Folder, options: Options, grid: GridSettings) -> Result<(Database, GridNode)> {
         let open = |parts: Parts| GridNode::open(parts.store, parts.log, parts.log_options, parts.settings, grid);
-        let (folder, (node, recovery)) = open_folder(path.as_ref(), options, open)?;
+        let (node, recovery) = open_parts(&folder, options, open)?;
         Ok((Database::of(folder, node.node().clone(), recovery), node))
     }
 
@@ -187,9 +193,8 @@ fn secret() -> Result<u128> {
     Ok(u128::from_ne_bytes(bytes))
 }
 
-/// Locks a folder, shares out the memory, and opens what is in it.
-fn open_folder<T>(path: &Path, options: Options, open: impl FnOnce(Parts) -> Result<T>) -> Result<(Folder, T)> {
-    let folder = Folder::open(path)?;
+/// Shares out the memory, and opens what is in a folder.
+fn open_parts<T>(folder: &Folder, options: Options, open: impl FnOnce(Parts) -> Result<T>) -> Result<T> {
     let memory = options.node.memory_bytes;
     let cache = (memory / STORE_CACHE_SHARE).clamp(STORE_CACHE_BYTES.0, STORE_CACHE_BYTES.1);
     let mut settings = NodeSettings {
@@ -218,13 +223,12 @@ fn open_folder<T>(path: &Path, options: Options, open: impl FnOnce(Parts) -> Res
         buffer_bytes_max: log_buffer,
         ..rubato_log::Options::default()
     };
-    let opened = open(Parts {
+    open(Parts {
         store,
         log,
         log_options,
         settings,
-    })?;
-    Ok((folder, opened))
+    })
 }
 
 /// An error of the operating system on a file.

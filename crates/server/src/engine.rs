@@ -2,7 +2,7 @@
 
 use crate::resident::Watch;
 use rubato_base::{Error, Result, SqlState};
-use rubato_embedded::{Database, Options};
+use rubato_embedded::{Database, Folder, Options};
 use rubato_node::grid::GridNode;
 use rubato_node::{Admission, Node, NodeSettings, NodeWorker};
 use rubato_server::metrics::{MetricsSource, MetricsText};
@@ -30,7 +30,13 @@ pub struct NodeEngine {
 impl Engine for NodeEngine {
     type Worker = NodeWorker;
 
-    fn open(settings: &EngineSettings) -> Result<NodeEngine> {
+    type Folder = Folder;
+
+    fn lock(data: &Path) -> Result<Folder> {
+        Folder::open(data)
+    }
+
+    fn open(folder: Folder, settings: &EngineSettings) -> Result<NodeEngine> {
         let memory_bytes = usize::try_from(settings.memory_bytes).unwrap_or(usize::MAX);
         let limits = Limits::default();
         let mut node = NodeSettings {
@@ -59,9 +65,9 @@ impl Engine for NodeEngine {
         };
         let options = Options { node };
         let (database, grid) = match settings.grid.clone() {
-            None => (Database::open(&settings.data, options)?, None),
+            None => (Database::open_in(folder, options)?, None),
             Some(grid) => {
-                let (database, grid) = Database::open_in_grid(&settings.data, options, grid)?;
+                let (database, grid) = Database::open_in_grid(folder, options, grid)?;
                 (database, Some(grid))
             }
         };

@@ -131,6 +131,39 @@ fn a_folder_is_served_by_one_process_at_a_time() {
     start(&data, &[]).stop("-INT");
 }
 
+/// Whether as that of a node of a grid it is in use, or cannot join one: it stays what it was.
+#[test]
+fn a_start_that_is_refused_leaves_the_folder_as_it_was() {
+    let place = tempfile::tempdir().unwrap();
+    let (data, secret) = (place.path().join("data"), place.path().join("secret"));
+    std::fs::write(&secret, "a secret of some length").unwrap();
+    let running = start(&data, &[]);
+    let grid = |more: &[&str]| {
+        let base = ["start", "--listen", "127.0.0.1:0", "--grid-listen", "127.0.0.1:0"];
+        let of = [
+            "--data",
+            data.to_str().unwrap(),
+            "--grid-secret-file",
+            secret.to_str().unwrap(),
+        ];
+        output(&[&base[..], &of, more].concat())
+    };
+    let joins = ["--join", "127.0.0.1:1"];
+    for more in [&[][..], &joins] {
+        let (success, text) = grid(more);
+        assert!(!success && text.contains("in use by process"), "{text}");
+    }
+    running.stop("-TERM");
+    let (success, text) = grid(&joins);
+    assert!(!success && text.contains("has data of its own"), "{text}");
+    std::fs::write(data.join("VERSION"), "1000\n").unwrap();
+    let (success, text) = grid(&[]);
+    assert!(!success && text.contains("format version 1000"), "{text}");
+    std::fs::write(data.join("VERSION"), "1\n").unwrap();
+    assert!(!data.join("grid.toml").exists());
+    start(&data, &[]).stop("-TERM");
+}
+
 /// What takes long lets others have their turn many times before it ends.
 #[test]
 fn a_long_query_comes_to_its_end_within_the_grace_time() {

@@ -87,7 +87,7 @@ struct FileMember {
 }
 
 /// The place of the node of a folder: the one that it has, a new grid, or what the grid gives that it joins. `None` for a node alone.
-/// The grid is waited for as long as nobody has it stopped.
+/// The grid is waited for as long as nobody has it stopped. The folder is this process's alone.
 ///
 /// Errors: a sentence.
 pub(crate) fn take_place(
@@ -167,6 +167,12 @@ pub(crate) fn take_place(
         }
         None => listen.to_string(),
     };
+    if wishes.join.is_some() && own.is_none() && folder.join("log").exists() {
+        return Err(format!(
+            "the folder {} has data of its own, which would not be that of the grid: join with an empty one",
+            folder.display()
+        ));
+    }
     let applicant = match &known {
         Some(known) => known.applicant,
         None => begin(folder)?,
@@ -185,12 +191,6 @@ pub(crate) fn take_place(
     let is_known = own.is_some();
     let (node, members) = match (known.and_then(|known| known.place), &wishes.join) {
         (Some(place), _) => place,
-        (None, Some(_)) if folder.join("log").exists() => {
-            return Err(format!(
-                "the folder {} has data of its own, which would not be that of the grid: join with an empty one",
-                folder.display()
-            ));
-        }
         (None, Some(at)) => apply(at, &secret, (applicant, &address), is_stopped)?,
         (None, None) => (
             Members::FIRST,
@@ -221,7 +221,6 @@ pub(crate) fn take_place(
 
 /// A folder that no grid knows yet: gives it a name to apply under.
 fn begin(folder: &Path) -> Result<Applicant, String> {
-    fs::create_dir_all(folder).map_err(|wrong| format!("cannot make the data folder {}: {wrong}", folder.display()))?;
     let applicant = random()?;
     let text = format!("applicant = \"{}\"\n", hexadecimal(&applicant));
     write(folder, &text)?;
@@ -610,12 +609,14 @@ mod tests {
             ..GridWishes::default()
         };
         assert!(refused(only_address).contains("--grid-listen"));
+        assert!(!folder.path().join(FILE).exists(), "nothing was begun");
         fs::create_dir(folder.path().join("log")).unwrap();
         let joins = || GridWishes {
             join: Some("127.0.0.1:1".to_owned()),
             ..wishes()
         };
         assert!(refused(joins()).contains("data of its own"));
+        assert!(!folder.path().join(FILE).exists(), "it is still that of a node alone");
         fs::remove_dir(folder.path().join("log")).unwrap();
         assert!(refused(joins()).contains("127.0.0.1:1"), "nobody is there");
         fs::write(folder.path().join(FILE), "applicant = \"7\"\n").unwrap();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// How an engine is opened.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
-    /// The data folder; made if it is not there.
+    /// The data folder.
     pub data: PathBuf,
     /// Memory for rows, versions and caches.
     pub memory_bytes: u64,
@@ -73,8 +73,14 @@ pub trait Engine: Sized {
     /// What runs statements on each worker thread.
     type Worker: SqlWorker;
 
-    /// Opens or makes the folder and recovers. Refuses a folder that another process has open.
-    fn open(settings: &EngineSettings) -> Result<Self>;
+    /// A data folder that nobody else can open meanwhile.
+    type Folder;
+
+    /// Locks a data folder, and makes it if it is not there. Refuses one that another process has open, or a newer program wrote.
+    fn lock(data: &Path) -> Result<Self::Folder>;
+
+    /// Opens what is in the folder of the settings, or begins it, and recovers.
+    fn open(folder: Self::Folder, settings: &EngineSettings) -> Result<Self>;
 
     /// Makes the engine of one worker; `index` counts from 0 below `EngineSettings::workers`.
     fn worker(&self, index: usize, wake: WakeHandle) -> Result<Self::Worker>;

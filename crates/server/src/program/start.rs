@@ -56,6 +56,8 @@ impl<E: Engine> Running<E> {
         let mut server_settings = server_settings(arguments)?;
         let security = security(arguments)?;
         let mut engine_settings = engine_settings(arguments, server_settings.workers);
+        // Before anything is looked at there, and the folder becomes that of a node of a grid.
+        let folder = E::lock(&engine_settings.data).map_err(|error| explain(&error))?;
         let mut place = take_place(&engine_settings.data, grid_wishes(arguments)?, is_stopped)?;
         engine_settings.grid = place.as_ref().map(grid_settings);
         if let Some(place) = &place {
@@ -67,7 +69,7 @@ impl<E: Engine> Running<E> {
         if engine_settings.memory_bytes < HUGE_PAGES_FROM_BYTES {
             keep_pages_small();
         }
-        let engine = E::open(&engine_settings).map_err(|error| explain(&error))?;
+        let engine = E::open(folder, &engine_settings).map_err(|error| explain(&error))?;
         if let Some(place) = &mut place {
             place.has_data()?;
         }

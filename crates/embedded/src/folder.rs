@@ -5,8 +5,8 @@ use rubato_base::{Error, Result, SqlState};
 use rubato_log::FileDirectory;
 use rubato_storage::Store;
 use rubato_storage_embedded::EmbeddedStore;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Locks a folder, and makes it if it is not there.
+    /// Locks a folder, and makes it, readable to its owner only, if it is not there.
     ///
     /// Errors: 55006 another process has it open; 58030 it cannot be read or written; XX001 it is damaged; 0A000 a newer program wrote it.
     pub fn open(path: &Path) -> Result<Folder> {
@@ -34,7 +34,7 @@ impl Folder {
             let wrong = std::io::Error::from(std::io::ErrorKind::NotADirectory);
             return Err(io_error("cannot use the data folder", path, &wrong));
         }
-        std::fs::create_dir_all(path).map_err(|wrong| io_error("cannot make the data folder", path, &wrong))?;
+        make(path).map_err(|wrong| io_error("cannot make the data folder", path, &wrong))?;
         let lock = lock(path)?;
         check_version(path)?;
         Ok(Folder {
@@ -66,6 +66,35 @@ impl Folder {
         let directory = FileDirectory::create(&path).map_err(|wrong| io_error("cannot open", &path, &wrong))?;
         Ok(Arc::new(directory))
     }
+}
+
+/// Makes a folder that is not there, with those above it, durably.
+fn make(path: &Path) -> std::io::Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    for folder in missing.into_iter().rev() {
+        let builder = if folder == path { own() } else { DirBuilder::new() };
+        match builder.create(folder) {
+            Err(wrong) if wrong.kind() != ErrorKind::AlreadyExists => return Err(wrong),
+            _ => {}
+        }
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+        let forced = File::open(above.unwrap_or(Path::new("."))).and_then(|above| above.sync_all());
+        match forced {
+            // Who may make a folder there may not be allowed to list it.
+            Err(wrong) if wrong.kind() != ErrorKind::PermissionDenied => return Err(wrong),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes a folder that only its owner can look into.
+fn own() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
 }
 
 fn store_error(error: &rubato_storage::Error) -> Error {

@@ -242,6 +242,21 @@ fn missing_and_damaged_files_are_named_and_nothing_is_touched() {
     }
 }
 
+#[test]
+#[cfg(unix)]
+fn a_folder_that_is_made_is_its_owners_alone_and_one_that_is_there_stays_as_it_is() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().expect("a folder");
+    let mode = |path: &Path| std::fs::metadata(path).expect("is there").permissions().mode() & 0o777;
+    let made = place.path().join("above/data");
+    drop(Database::open(&made, small()).expect("opens"));
+    assert_eq!(mode(&made), 0o700);
+    assert_ne!(mode(&place.path().join("above")), 0o700, "this one is nobody's data");
+    std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o755)).expect("sets");
+    drop(Database::open(&made, small()).expect("opens"));
+    assert_eq!(mode(&made), 0o755);
+}
+
 /// Neither with a log that was cut nor with one from the very beginning: rows may have been laid in the store.
 #[test]
 fn a_store_that_is_missing_or_empty_is_no_new_one() {

@@ -164,6 +164,45 @@ fn a_start_that_is_refused_leaves_the_folder_as_it_was() {
     start(&data, &[]).stop("-TERM");
 }
 
+#[test]
+#[cfg(unix)]
+fn what_is_made_is_for_its_owner_and_for_the_group_that_he_lets_in() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for (was, kept, folders, files) in [
+        (None, 0o700, 0o700, 0o600),
+        (Some(0o700), 0o700, 0o700, 0o600),
+        (Some(0o750), 0o750, 0o750, 0o640),
+        (Some(0o755), 0o755, 0o750, 0o640),
+    ] {
+        let data = place.path().join(format!("data of {was:?}"));
+        if let Some(was) = was {
+            std::fs::create_dir(&data).unwrap();
+            std::fs::set_permissions(&data, std::fs::Permissions::from_mode(was)).unwrap();
+        }
+        // Whatever the shell would let others do.
+        let running = start_through("umask 000; exec \"$@\"", &data, &[]);
+        assert_eq!(mode(&data), kept, "{was:?}");
+        let mut left = vec![data.clone()];
+        let mut seen = 0;
+        while let Some(folder) = left.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                let expected = if path.is_dir() { folders } else { files };
+                // (Some of the store's are never for anybody else.)
+                let is_own = !path.starts_with(data.join("store")) || path.is_dir();
+                assert_eq!(mode(&path) & !expected, 0, "{}", path.display());
+                assert!(!is_own || mode(&path) == expected, "{}", path.display());
+                seen += 1;
+                left.extend(path.is_dir().then_some(path));
+            }
+        }
+        assert!(seen > 10, "{seen}");
+        running.stop("-TERM");
+    }
+}
+
 /// What takes long lets others have their turn many times before it ends.
 #[test]
 fn a_long_query_comes_to_its_end_within_the_grace_time() {

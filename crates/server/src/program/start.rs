@@ -56,6 +56,7 @@ impl<E: Engine> Running<E> {
         let mut server_settings = server_settings(arguments)?;
         let security = security(arguments)?;
         let mut engine_settings = engine_settings(arguments, server_settings.workers);
+        keep_from_others(&engine_settings.data);
         // Before anything is looked at there, and the folder becomes that of a node of a grid.
         let folder = E::lock(&engine_settings.data).map_err(|error| explain(&error))?;
         let mut place = take_place(&engine_settings.data, grid_wishes(arguments)?, is_stopped)?;
@@ -267,6 +268,20 @@ fn security(arguments: &StartArguments) -> Result<ServerSecurity, String> {
         passwords: Some(passwords),
     })
 }
+
+/// What this process makes from now on is for its owner, and for a group if the owner lets one look into the data folder.
+#[cfg(unix)]
+fn keep_from_others(data: &Path) {
+    use rustix::fs::Mode;
+    use std::os::unix::fs::PermissionsExt;
+    const READ_BY_GROUP: u32 = 0o040;
+    let is_shared = std::fs::metadata(data).is_ok_and(|folder| folder.permissions().mode() & READ_BY_GROUP != 0);
+    let kept = if is_shared { Mode::WGRP } else { Mode::RWXG };
+    rustix::process::umask(kept | Mode::RWXO);
+}
+
+#[cfg(not(unix))]
+fn keep_from_others(_: &Path) {}
 
 /// Says so if everybody on this machine may read a file with something secret in it.
 fn warn_if_others_read(path: &Path) {

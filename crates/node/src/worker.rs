@@ -264,8 +264,8 @@ impl NodeWorker {
         }
     }
 
-    /// The wall clock was set back: what was to happen after a while still does, and not later by as much.
-    fn on_clock_set_back(&mut self, by_us: i64) {
+    /// The wall clock was set: what was to happen after a while still does, and not sooner or later by as much.
+    fn shift_deadlines(&mut self, by_us: i64) {
         let parked = self.parked.values_mut().map(|parked| &mut parked.work);
         let waiting = self
             .held_back
@@ -360,9 +360,14 @@ impl StatementWorker for NodeWorker {
         }
     }
 
+    fn shift_time(&mut self, by_us: i64) {
+        self.now_us += by_us;
+        self.shift_deadlines(by_us);
+    }
+
     fn run(&mut self, now_us: i64) {
         if now_us < self.now_us {
-            self.on_clock_set_back(now_us - self.now_us);
+            self.shift_deadlines(now_us - self.now_us);
         }
         self.now_us = now_us;
         self.unpark_overdue();

@@ -132,6 +132,10 @@ pub trait StatementWorker: Send {
     /// ([`StatementWorker::has_more`]).
     fn run(&mut self, now_us: i64);
 
+    /// The wall clock was set by so much since [`StatementWorker::run`] was called last: what is to happen after a while is not to come sooner or
+    /// later for that. Called before it is run by the new time.
+    fn shift_time(&mut self, _by_us: i64) {}
+
     /// Whether [`StatementWorker::run`] has returned although more can run, so that its owner looks after others first: it is to be
     /// called again soon.
     fn has_more(&self) -> bool {

@@ -189,6 +189,34 @@ fn a_sleep_ends_in_time_and_holds_nobody_up() {
     );
 }
 
+#[test]
+fn a_clock_that_is_set_is_told_and_nothing_waits_longer_or_less_for_that() {
+    let hour_us = 3_600_000_000;
+    for by_us in [hour_us, -hour_us] {
+        let mut world = World::new(3);
+        world.must(2, "create table t (id int primary key); insert into t values (1)");
+        world.must(2, "begin; select id from t where id = 1 for update");
+        let began = world.rows(0, "select extract(epoch from now())::int8");
+        world.must(1, "set statement_timeout = '3s'");
+        world.begin(0, "select pg_sleep(3)");
+        world.begin(1, "select id from t where id = 1 for update");
+        world.set_clock(by_us);
+        world.pass(2_900_000);
+        world.run();
+        assert_eq!([0, 1].map(|session| world.is_idle(session)), [false; 2], "{by_us}");
+        world.pass(200_000);
+        world.run();
+        assert_eq!(world.said(0), ["T 1", "D ", "C SELECT 1", "Z I"]);
+        let told = world.said(1);
+        let timed_out = "57014 canceling statement due to statement timeout";
+        assert_eq!(error_of(&told), Some(timed_out), "{by_us}");
+        let ended = world.rows(0, "select extract(epoch from now())::int8");
+        let [began, ended] = [began, ended].map(|rows| rows[0].parse::<i64>().expect("seconds"));
+        let passed = ended - began - by_us / 1_000_000;
+        assert!((3..=4).contains(&passed), "{by_us}: {passed}");
+    }
+}
+
 /// Row 1 of `t` is of the first session, lock 7 of the second.
 fn one_has_the_row_and_another_the_lock() -> World {
     let mut world = World::new(3);

@@ -361,6 +361,12 @@ impl World {
         pass(us);
     }
 
+    /// The wall clock is set by so much, which the worker's owner notices.
+    pub fn set_clock(&mut self, by_us: i64) {
+        pass(by_us);
+        self.worker.shift_time(by_us);
+    }
+
     /// One turn of the worker: what came back early goes in again. Whether anything came back.
     pub fn turn(&mut self) -> bool {
         self.worker.run(clock_us());

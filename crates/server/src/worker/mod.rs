@@ -10,6 +10,7 @@ pub(crate) mod port;
 mod sender;
 mod session;
 pub(crate) mod shared;
+mod time;
 pub(crate) mod transport;
 
 use crate::peers::carrier::{Carrier, GRID_TOKENS, HANDING_OVER, LAST_WORDS};
@@ -28,7 +29,8 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+use time::{WallClock, steady_us, wall_us};
 use transport::Transport;
 
 /// A [`StatementWorker`] that speaks SQL; implemented by every type that fits.
@@ -98,13 +100,6 @@ const LOOK_AGAIN_ROUNDS: u32 = 64;
 /// Long statements rest as long as their last slices took, but no longer than this: others get half of the worker.
 const REST_US_MAX: i64 = 1000;
 
-/// Microseconds since 1970 by the system's clock; steps when that is set.
-pub(crate) fn now_us() -> i64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_micros() as i64)
-}
-
 /// One worker thread's state.
 pub(crate) struct WorkerLoop<W: SqlWorker> {
     index: usize,
@@ -112,6 +107,8 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     port: Arc<WorkerPort>,
     shared: Arc<Shared>,
     engine: W,
+    /// What the engine is told; deadlines here go by the one that nobody sets.
+    clock: WallClock,
     listeners: Vec<TcpListener>,
     accept_again_at_us: Option<i64>,
     connections: Slab<Connection<W::Session>>,
@@ -177,6 +174,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             shared,
             engine,
             listeners,
+            clock: WallClock::new(),
             accept_again_at_us: None,
             connections: Slab::new(),
             ready: VecDeque::new(),
@@ -219,7 +217,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(stopping) = &self.stopping else { return false };
         // Statements of other workers need the other nodes, too.
         let is_needed = self.carrier.is_some() && self.shared.ports.iter().any(|port| port.has_connections());
-        (self.connections.is_empty() && !is_needed) || now_us() >= stopping.leave_at_us
+        (self.connections.is_empty() && !is_needed) || steady_us() >= stopping.leave_at_us
     }
 
     /// Takes no clients until the node can serve them as the whole grid would, or for a moment: of the others some may be down. Who
@@ -333,7 +331,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             self.waits_for_log = false;
             self.engine.on_wake();
         }
-        let now_us = now_us();
+        let now_us = steady_us();
         letters.into_iter().for_each(|letter| self.on_letter(letter, now_us));
         let idle = events.is_empty() && !woken;
         for event in &*events {
@@ -357,7 +355,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let rested = self.resting.len();
         self.run_engine(events, now_us)?;
         if self.resting.len() > rested {
-            let ended_us = self::now_us();
+            let ended_us = steady_us();
             self.rest_until_us = ended_us + (ended_us - now_us).clamp(0, REST_US_MAX);
         }
         if let Some(carrier) = &mut self.carrier {
@@ -377,14 +375,18 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let (mut runs, mut turns) = (0, 0);
         while runs < RUNS_PER_ROUND && turns < TURNS_PER_ROUND {
             self.submitted = false;
-            self.engine.run(now_us);
+            let (wall_us, set_by_us) = self.clock.read();
+            if set_by_us != 0 {
+                self.engine.shift_time(set_by_us);
+            }
+            self.engine.run(wall_us);
             while let Some(work) = self.engine.poll_completed() {
                 self.on_completed(work, now_us);
             }
             if self.engine.has_more() {
                 turns += 1;
                 self.hear_others(events, now_us)?;
-                if self::now_us() - now_us > ROUND_US_MAX {
+                if steady_us() - now_us > ROUND_US_MAX {
                     break;
                 }
             } else if self.submitted {
@@ -412,7 +414,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(carrier) = &mut self.carrier else {
             return Ok(());
         };
-        let (waiting, turned_us) = (self.engine.waiting(), self::now_us());
+        let (waiting, turned_us) = (self.engine.waiting(), steady_us());
         carrier.take_in();
         carrier.put_off_questions(self.questions_put_off.goes_on(waiting, 0, turned_us));
         carrier.turn();
@@ -473,7 +475,6 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return Some(Duration::ZERO);
         }
         let deadlines = [
-            self.engine.next_deadline_us(),
             self.login_deadlines.front().map(|deadline| deadline.0),
             self.hangup_deadlines.front().map(|deadline| deadline.0),
             self.idle_deadlines.first().map(|deadline| deadline.0),
@@ -488,10 +489,12 @@ impl<W: SqlWorker> WorkerLoop<W> {
             }),
         ];
         let earliest = deadlines.into_iter().flatten().min();
-        let until = earliest.map(|deadline_us| until(deadline_us, now_us()));
+        let own = earliest.map(|deadline_us| until(deadline_us, steady_us()));
+        let due = self.engine.next_deadline_us();
+        let due = due.map(|deadline_us| until(deadline_us, wall_us()));
         let log_wait = answers_wait.then_some(LOG_WAIT);
         let grid = self.carrier.as_ref().map(Carrier::timeout);
-        [until, log_wait, grid].into_iter().flatten().min()
+        [own, due, log_wait, grid].into_iter().flatten().min()
     }
 
     fn on_event(&mut self, event: &mio::event::Event, now_us: i64) {

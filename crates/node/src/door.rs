@@ -39,6 +39,12 @@ impl Door {
         self.waiting.push_back((now_us, work));
     }
 
+    /// The work of a session that waits here.
+    pub(crate) fn work_of(&mut self, session: SessionId) -> Option<&mut Box<SessionWork>> {
+        let works = self.waiting.iter_mut().map(|(_, work)| work);
+        works.into_iter().find(|work| work.session.id == session)
+    }
+
     /// The next one that is let in, in the order of arrival. Rules L-2 and L-3.
     pub(crate) fn let_in(&mut self, shared: &Shared, now_us: i64) -> Option<Box<SessionWork>> {
         let admission = shared.settings.admission?;

@@ -10,7 +10,7 @@ use rubato_sql::client::{Request, Responder};
 use rubato_sql::databases::{DatabaseId, Databases, FIRST_NAME, no_database};
 use rubato_sql::insight::Insight;
 use rubato_sql::session::{Identity, Session, SessionSeed};
-use rubato_stages::worker::{CancelReason, SessionStart, Signal, StatementWorker};
+use rubato_stages::worker::{CLIENT_HAS_GONE, CancelReason, SessionStart, Signal, StatementWorker};
 use rubato_stages::{StageKind, StageMetrics};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -209,6 +209,7 @@ impl NodeWorker {
             .map(|(_, work)| work)
             .find(|work| work.session.id == id);
         let held = held.or_else(|| self.parked.get_mut(&id).map(|parked| &mut parked.work));
+        let held = held.or_else(|| self.door.work_of(id));
         // Or it waits for its turn within the stages.
         let Some(work) = held.or_else(|| self.driver.work_of(id)) else {
             return false;
@@ -489,7 +490,7 @@ fn database_of(start: &SessionStart, databases: &Databases) -> Result<(DatabaseI
 fn why_cancelled(reason: CancelReason) -> Error {
     let (code, message) = match reason {
         CancelReason::ClientRequest => (SqlState::QUERY_CANCELED, "canceling statement due to user request"),
-        CancelReason::Disconnected => (SqlState::QUERY_CANCELED, "the client has gone"),
+        CancelReason::Disconnected => (SqlState::CONNECTION_FAILURE, CLIENT_HAS_GONE),
         CancelReason::Shutdown => {
             let message = "terminating connection due to administrator command";
             (SqlState::ADMIN_SHUTDOWN, message)

@@ -314,3 +314,68 @@ fn where_open_files_are_few_connections_are_too_and_what_is_written_goes_on() {
     let log = running.stop("-TERM");
     assert!(log.contains("open files are limited"), "{log}");
 }
+
+fn client(running: &Running) -> Wire {
+    let mut wire = Wire::over(socket(running.address));
+    wire.log_in(&[("user", "rubato"), ("database", "rubato")]);
+    wire
+}
+
+const TERMINATE: &[u8] = b"X\0\0\0\x04";
+
+fn with_accounts(folder: &Path) -> (Running, Wire) {
+    let running = start(folder, &[]);
+    let mut other = client(&running);
+    other.query("CREATE TABLE acct (a int PRIMARY KEY, b int)");
+    other.query("INSERT INTO acct VALUES (1, 100), (2, 100)");
+    (running, other)
+}
+
+/// How many sessions there are beside the one that asks.
+fn others(wire: &mut Wire) -> String {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    wire.query(sql)[1].clone()
+}
+
+fn accounts(wire: &mut Wire) -> Vec<String> {
+    let said = wire.query("SELECT b FROM acct ORDER BY a");
+    said.into_iter().filter(|line| line.starts_with("row ")).collect()
+}
+
+/// A transfer of two statements, which a client sends without waiting for their answers, and goes.
+fn transfer() -> Vec<u8> {
+    let statements = ["UPDATE acct SET b = b - 10 WHERE a = 1", "UPDATE acct SET b = b + 10 WHERE a = 2"];
+    statements.iter().flat_map(|sql| query_packet(sql)).collect()
+}
+
+#[test]
+fn what_a_client_has_sent_is_done_in_order_when_it_leaves() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, mut other) = with_accounts(folder.path());
+    for round in 1..=20 {
+        let mut leaving = client(&running);
+        leaving.send(&[&transfer()[..], TERMINATE].concat());
+        drop(leaving);
+        common::eventually("the session has ended", || others(&mut other) == "row 0");
+        let expected = [format!("row {}", 100 - 10 * round), format!("row {}", 100 + 10 * round)];
+        assert_eq!(accounts(&mut other), expected);
+    }
+}
+
+/// The statement that waits is given up, as nobody may ever end its wait; what stands behind it is not done without it.
+#[test]
+fn nothing_is_done_behind_what_is_given_up_since_its_client_has_gone() {
+    for ends in [&b""[..], TERMINATE] {
+        let folder = tempfile::tempdir().unwrap();
+        let (running, mut other) = with_accounts(folder.path());
+        let mut holder = client(&running);
+        holder.query("BEGIN");
+        holder.query("SELECT b FROM acct WHERE a = 1 FOR UPDATE");
+        let mut leaving = client(&running);
+        leaving.send(&[&transfer()[..], ends].concat());
+        drop(leaving);
+        common::eventually("the session has ended", || others(&mut other) == "row 1");
+        holder.query("COMMIT");
+        assert_eq!(accounts(&mut other), ["row 100", "row 100"]);
+    }
+}

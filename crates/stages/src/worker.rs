@@ -82,11 +82,14 @@ pub trait Signals: fmt::Debug + Send + Sync {
 pub enum CancelReason {
     /// The client sent a cancel request: 57014.
     ClientRequest,
-    /// The client is gone: its answers reach nobody.
+    /// The client is gone: its answers reach nobody. The session ends, and nothing is begun of what its client had sent: 08006.
     Disconnected,
-    /// The server stops and the grace time is over: 57P01.
+    /// The session is to end, or the server stops and the grace time is over: 57P01. Nothing else of the session is begun.
     Shutdown,
 }
+
+/// What is said of a client that has gone.
+pub const CLIENT_HAS_GONE: &str = "connection to client lost";
 
 /// A session with requests to do and a place to answer.
 ///

@@ -21,6 +21,7 @@ mod dropped;
 mod dumps;
 mod enums;
 mod foreign_keys;
+mod gone;
 mod grid;
 mod lists;
 mod locks;

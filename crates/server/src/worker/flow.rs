@@ -4,7 +4,9 @@ use super::connection::{Connection, Phase, pg};
 use super::port::Unwanted;
 use super::shared::WireCounters;
 use super::transport::{ReadOutcome, Transport};
-use super::{CANCEL_GRACE_US, READ_BYTES, RESPONDERS_KEPT, STALL_CHECK_US, SqlWorker, WireRefusal, WorkerLoop};
+use super::{
+    CANCEL_GRACE_US, HANGUP_GRACE_US, READ_BYTES, RESPONDERS_KEPT, STALL_CHECK_US, SqlWorker, WireRefusal, WorkerLoop,
+};
 use crate::wire::{Decoded, PgResponder, decode_requests};
 use mio::unix::SourceFd;
 use rubato_base::{Error, SessionId, SqlState};
@@ -232,11 +234,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             }
         }
         while let Some((_, index, session)) = pop_due(&mut self.hangup_deadlines, now_us) {
-            self.engine.cancel(session, CancelReason::Disconnected);
-            if let Some(connection) = self.find(index, session) {
-                // Its statement may just be between two turns.
-                connection.cancelled |= matches!(connection.phase, Phase::Open(_)) && !connection.requests.is_empty();
-            }
+            self.end_after_hangup(index, session, now_us);
         }
         while self.idle_deadlines.first().is_some_and(|deadline| deadline.0 <= now_us) {
             let Some((_, index, session)) = self.idle_deadlines.pop_first() else {
@@ -254,6 +252,20 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
         self.drop_stalled(now_us);
         self.on_grace_over(now_us);
+    }
+
+    /// The session of a client that has hung up a while ago ends with what is still to do for it: what it has sent behind one statement
+    /// counts on that one, so that nothing of it may be done without.
+    fn end_after_hangup(&mut self, index: usize, session: SessionId, now_us: i64) {
+        let Some(connection) = self.find(index, session) else {
+            return;
+        };
+        connection.unwanted.get_or_insert(Unwanted::Gone);
+        self.engine.cancel(session, CancelReason::Disconnected);
+        self.enqueue(index);
+        // Its statement may just be on its way from one thread to another.
+        self.hangup_deadlines
+            .push_back((now_us + HANGUP_GRACE_US, index, session));
     }
 
     pub(super) fn find(&mut self, index: usize, session: SessionId) -> Option<&mut Connection<W::Session>> {

@@ -20,7 +20,7 @@ use mio::{Events, Interest, Poll, Token};
 use port::{Letter, WorkerPort};
 use rubato_base::{Lsn, SessionId};
 use rubato_sql::client::{Request, Responder};
-use rubato_stages::worker::{CancelReason, PuttingOff, StatementWorker};
+use rubato_stages::worker::{PuttingOff, StatementWorker};
 use sender::Sender;
 use shared::Shared;
 use slab::Slab;
@@ -66,7 +66,8 @@ const RUNS_PER_ROUND: u32 = 8;
 /// How long to wait for another thread's forcing of the log before looking again, should its wake be lost.
 const LOG_WAIT: Duration = Duration::from_millis(10);
 
-/// How long a statement may go on after its client has hung up: it may have sent a last statement and left.
+/// How long what a client has sent may go on, in order, after it has hung up: it may have sent its last statements and left, without a
+/// look at their answers. Then its session ends with all that is not done yet, since nobody would ever end what waits or runs for ever.
 const HANGUP_GRACE_US: i64 = 2_000_000;
 
 /// While there is no room for sessions, so many connections are told so, and then none for a while.
@@ -512,17 +513,11 @@ impl<W: SqlWorker> WorkerLoop<W> {
         let Some(connection) = self.connections.get_mut(index) else {
             return;
         };
-        if event.is_error() || (event.is_read_closed() && event.is_write_closed()) {
-            connection.readable = true;
-            connection.hung_up = true;
-            self.engine.cancel(connection.session, CancelReason::Disconnected);
-        } else if event.is_read_closed() {
-            connection.readable = true;
-            connection.hung_up = true;
+        let has_hung_up = event.is_error() || event.is_read_closed();
+        connection.readable |= has_hung_up || event.is_readable();
+        if has_hung_up && !std::mem::replace(&mut connection.hung_up, true) {
             let deadline = (now_us + HANGUP_GRACE_US, index, connection.session);
             self.hangup_deadlines.push_back(deadline);
-        } else if event.is_readable() {
-            connection.readable = true;
         }
         self.enqueue(index);
     }

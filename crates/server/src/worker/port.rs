@@ -2,7 +2,7 @@
 
 use mio::net::TcpStream;
 use rubato_base::{Error, SessionId, SqlState};
-use rubato_stages::worker::Wake;
+use rubato_stages::worker::{CLIENT_HAS_GONE, Wake};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,10 +14,12 @@ pub(crate) enum Unwanted {
     ByCommand,
     /// Others may have the advisory locks that it thinks it has.
     WithoutLocks,
+    /// Its client has hung up a while ago.
+    Gone,
 }
 
 impl Unwanted {
-    /// What its client is told: 57P01.
+    /// What its client is told: 57P01, or 08006.
     pub(crate) fn error(self) -> Error {
         match self {
             Unwanted::ByCommand => Error::new(
@@ -30,6 +32,8 @@ impl Unwanted {
             )
             .with_detail("The node of the grid that keeps them was not heard of; others may have them by now.")
             .with_hint("Connect again, and take them again."),
+            // One that has closed its half of the connection only may hear it.
+            Unwanted::Gone => Error::new(SqlState::CONNECTION_FAILURE, CLIENT_HAS_GONE),
         }
     }
 }

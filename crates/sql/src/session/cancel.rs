@@ -53,8 +53,30 @@ impl Session {
 
     /// A cancel that has come when its statement had ended already is for nobody; who was to be terminated is, behind the answer.
     pub(super) fn cancelled_too_late(&mut self, cancelled: Option<Error>) {
-        let terminates = |error: &Error| error.code() == SqlState::ADMIN_SHUTDOWN && !self.is_hosted;
-        self.ends_with = cancelled.filter(terminates).or(self.ends_with.take());
+        let cancelled = cancelled.filter(|error| self.ends_with_error(error));
+        self.ends_with = cancelled.or(self.ends_with.take());
+    }
+
+    /// Whether the session ends with an error: the server has given up its statement since the session is to end, or its client has gone.
+    /// What the client has sent behind that statement counted on it, and is not begun.
+    pub(super) fn ends_with_error(&self, error: &Error) -> bool {
+        let ends = matches!(error.code(), SqlState::ADMIN_SHUTDOWN | SqlState::CONNECTION_FAILURE);
+        ends && !self.is_hosted
+    }
+
+    /// What is under way is to end with this error when it is next run. With one that ends the session ([`Session::ends_with_error`])
+    /// nothing behind that is begun, and between two requests the next one is not. False if nothing was under way.
+    pub fn cancel(&mut self, error: Error) -> bool {
+        let is_under_way = self.is_busy()
+            || self.is_between_statements()
+            || self.awaits_data()
+            || self.commit_waits_since_us.is_some();
+        if is_under_way {
+            self.cancelled = Some(error);
+        } else {
+            self.cancelled_too_late(Some(error));
+        }
+        is_under_way
     }
 
     /// Ends a session that was terminated while it could not be, if it is.

@@ -74,7 +74,7 @@ impl Session {
         if was_replaying && self.block == Block::Failed {
             self.lose_block(&error, partition);
         }
-        if error.code() == SqlState::ADMIN_SHUTDOWN && !self.is_hosted {
+        if self.ends_with_error(&error) {
             // As in PostgreSQL nothing follows, not even that the session is ready.
             responder.fatal(&error);
             self.leave(partition);

@@ -329,7 +329,7 @@ pub struct Session {
     portals_away: u64,
     /// The tick that it has asked for.
     tick_ticket: Option<u64>,
-    /// It was terminated while it committed: it ends behind the answer.
+    /// It was terminated, or its client has gone, while it committed or between two requests: it ends behind the answer.
     ends_with: Option<Error>,
     /// What fails are the client's words, or what they mean: no row that others write has to do with it.
     fails_by_words: bool,
@@ -571,18 +571,6 @@ impl Session {
         }
     }
 
-    /// The statement under way is to end with this error when it is next run. False if there is none.
-    pub fn cancel(&mut self, error: Error) -> bool {
-        let is_under_way = self.is_busy()
-            || self.is_between_statements()
-            || self.awaits_data()
-            || self.commit_waits_since_us.is_some();
-        if is_under_way {
-            self.cancelled = Some(error);
-        }
-        is_under_way
-    }
-
     /// The parser stage: takes requests until one needs another stage.
     pub fn on_parser<L: PartitionLock>(
         &mut self,
@@ -610,7 +598,7 @@ impl Session {
             // What has ended is told as a whole.
             let is_told = match self.in_script {
                 true => !self.script.is_empty(),
-                false => !matches!(requests.front(), Some(Request::Sync)),
+                false => !matches!(requests.front(), Some(Request::Sync | Request::Terminate)),
             };
             if self.ends_with.is_some() && is_told {
                 self.end_terminated(&mut lock.lock(), responder);

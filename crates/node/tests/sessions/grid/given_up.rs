@@ -248,3 +248,28 @@ fn a_block_whose_copy_was_given_up_elsewhere_goes_back_to_its_savepoint() {
         }
     }
 }
+
+/// What a client has sent behind a statement counts on it: when it has gone, that is not done without.
+#[test]
+fn nothing_is_done_behind_a_statement_whose_client_has_gone() {
+    for how in [End::Gone, End::Terminated] {
+        let mut sites = made();
+        ask(&mut sites, "BEGIN; SELECT v FROM kept WHERE id = 1 FOR UPDATE");
+        let moved = [
+            "UPDATE kept SET v = v - 1 WHERE id = 1 RETURNING v",
+            "UPDATE kept SET v = v + 1 WHERE id = 2",
+        ];
+        sites[1].request(moved.map(query));
+        work(&mut sites);
+        assert!(sites[1].idle.is_none(), "it waits");
+        end(how, &mut sites[1]);
+        work(&mut sites);
+        ask(&mut sites, "COMMIT");
+        assert!(
+            sites[1].idle.as_ref().is_some_and(|session| session.is_over()),
+            "{how:?}"
+        );
+        let rows = ask(&mut sites, "SELECT v FROM kept WHERE id IN (1, 2)");
+        assert_eq!(rows[1..3], ["D 0", "D 0"], "{how:?}");
+    }
+}

@@ -311,3 +311,35 @@ fn a_block_is_run_again_whatever_number_of_rows_is_asked_for() {
         );
     }
 }
+
+/// What is run to its row limit has ended for its time-outs: they are for each Execute, and not for what its client says meanwhile.
+#[test]
+fn a_portal_that_keeps_its_place_leaves_no_deadline_behind() {
+    for (setting, limit, query) in [
+        ("statement_timeout", 1_500, "select id from dd order by a"),
+        ("statement_timeout", 1_500, "select id from dd"),
+        (
+            "lock_timeout",
+            1,
+            "select id from dd where id in (1, 2, 3) order by id for update",
+        ),
+    ] {
+        let mut world = numbered(2_000);
+        world.must(0, &format!("set {setting} = '2s'"));
+        world.must(1, "begin; select a from dd where id = 1 for update");
+        world.must(0, "begin; update dd set a = a + 1 where id = 2000");
+        // Its answers are sent, and others have their turn, before it comes to its limit; or it waits for the row.
+        world.send(0, [parse("", query), bind("p", ""), execute("p", limit), Request::Sync]);
+        world.run();
+        world.must(1, "commit");
+        world.run();
+        let said = world.said(0);
+        assert_eq!(said[said.len() - 2..], ["s", "Z T"], "{query}");
+        world.pass(2_500_000);
+        let (rows, left) = next(&mut world, "p", 1);
+        assert_eq!((rows.len(), left.as_str()), (1, "s"), "{query}");
+        world.pass(2_500_000);
+        assert_eq!(world.must(0, "commit"), ["C COMMIT", "Z I"], "{query}");
+        assert_eq!(world.rows(1, "select a from dd where id = 2000"), ["2001"], "{query}");
+    }
+}

@@ -527,6 +527,8 @@ impl Session {
     /// The portal that the current statement came from was run to its row limit: it keeps its place.
     pub(super) fn suspend_portal(&mut self, responder: &mut dyn Responder) {
         let Some(current) = self.current.take() else { return };
+        // How long it might take is nothing to what comes next.
+        self.deadline_us = None;
         // What it has shown cannot be shown again, and a block run again without it would lose what it wrote and read.
         self.replay.forget();
         if let Origin::Portal(name) = &current.origin

@@ -8,6 +8,7 @@ mod common;
 
 use common::{Wire, eventually, query_packet, settings, socket, start};
 use rubato_server::{Sending, ServerSecurity, ServerSettings};
+use rubato_stages::worker::Signal;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
@@ -191,6 +192,35 @@ fn a_client_that_leaves_with_its_answer_under_way_is_forgotten() {
     eventually("their sessions too", || {
         fixture.world.sessions_ended.load(SeqCst) == 300
     });
+}
+
+/// A client that does not read keeps its session, and what that has locked, not beyond its end: whether it has asked for more than its
+/// socket takes, or was told so.
+#[test]
+fn a_session_that_is_terminated_ends_although_its_client_reads_nothing() {
+    for sending in BOTH {
+        for is_told in [false, true] {
+            let fixture = start(with(sending), ServerSecurity::default());
+            let (world, counters) = (&fixture.world, fixture.server.counters());
+            let mut wire = narrow(fixture.address);
+            wire.query("BEGIN");
+            match is_told {
+                true => (0..4000).for_each(|_| world.tell(wire.process_id, "x".repeat(10_000))),
+                false => wire.send(&query_packet("ROWS 100000 1000")),
+            }
+            let mut sent_bytes = 0;
+            eventually("the socket is full", || {
+                std::thread::sleep(Duration::from_millis(100));
+                let before = std::mem::replace(&mut sent_bytes, counters.sent_bytes.load(SeqCst));
+                before == sent_bytes
+            });
+            let signals = world.signals.lock().unwrap().clone().expect("signals");
+            assert!(signals.signal(wire.process_id, Signal::Terminate));
+            eventually("the session has ended", || world.sessions_ended.load(SeqCst) == 1);
+            assert_eq!(world.rolled_back.load(SeqCst), 1);
+            eventually("the connection too", || counters.connections.load(SeqCst) == 0);
+        }
+    }
 }
 
 #[test]

@@ -61,6 +61,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
         }
         match self.send(index, now_us) {
             Progress::Again => {}
+            Progress::Waits if self.holds_its_end_up(index) => {}
             other => return other,
         }
         let Some(connection) = self.connections.get_mut(index) else {
@@ -72,6 +73,19 @@ impl<W: SqlWorker> WorkerLoop<W> {
             Phase::Login(_) => self.step_login(index),
             Phase::Open(_) => self.step_open(index),
         }
+    }
+
+    /// Whether the session is to end, and its client takes nothing. As in PostgreSQL such a client is told no more: what its session has
+    /// locked is not for it to keep.
+    fn holds_its_end_up(&mut self, index: usize) -> bool {
+        let Some(connection) = self.connections.get_mut(index) else {
+            return false;
+        };
+        let holds = connection.unwanted.is_some() && connection.stalled_since_us.is_some();
+        if holds {
+            connection.on_gone();
+        }
+        holds
     }
 
     // Sends what is written; `Again` when nothing is left to send.

@@ -10,7 +10,7 @@ use rubato_sql::client::{Request, Responder};
 use rubato_sql::databases::{DatabaseId, Databases, FIRST_NAME, no_database};
 use rubato_sql::insight::Insight;
 use rubato_sql::session::{Identity, Session, SessionSeed};
-use rubato_stages::worker::{CLIENT_HAS_GONE, CancelReason, SessionStart, Signal, StatementWorker};
+use rubato_stages::worker::{CLIENT_HAS_GONE, CancelReason, IdleTimeout, SessionStart, Signal, StatementWorker};
 use rubato_stages::{StageKind, StageMetrics};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -439,8 +439,8 @@ impl StatementWorker for NodeWorker {
             .min()
     }
 
-    fn idle_timeout_us(&self, session: &Session) -> Option<i64> {
-        session.idle_timeout_us()
+    fn idle_timeout(&self, session: &Session) -> Option<IdleTimeout> {
+        session.idle_timeout()
     }
 
     fn is_over(&self, session: &Session) -> bool {

@@ -379,3 +379,29 @@ fn nothing_is_done_behind_what_is_given_up_since_its_client_has_gone() {
         assert_eq!(accounts(&mut other), ["row 100", "row 100"]);
     }
 }
+
+/// A client may pause in the midst of COPY, and is told by which of the two time-outs it has been silent for too long.
+#[test]
+fn who_idles_is_told_so_and_who_copies_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, _other) = with_accounts(folder.path());
+    for (setting, begin, code) in [
+        ("idle_session_timeout", "SELECT 1", "FATAL 57P05"),
+        ("idle_in_transaction_session_timeout", "BEGIN", "FATAL 25P03"),
+    ] {
+        let mut wire = client(&running);
+        wire.query(&format!("SET {setting} = '300ms'"));
+        wire.send(&[query_packet(begin), query_packet("COPY acct FROM STDIN")].concat());
+        wire.until_ready();
+        assert_eq!(wire.next().as_deref(), Some("copy in"), "{setting}");
+        std::thread::sleep(Duration::from_millis(900));
+        wire.send(b"c\0\0\0\x04");
+        assert_eq!(wire.until_ready()[0], "done COPY 0", "{setting}");
+        assert_eq!(wire.until_ready(), [code, "closed"], "{setting}");
+    }
+    // A session that was never used idles, too.
+    let mut silent = Wire::over(socket(running.address));
+    let said = silent.log_in(&[("user", "rubato"), ("database", "rubato"), ("options", "-c idle_session_timeout=300")]);
+    assert_eq!(said.last().map(String::as_str), Some("ready I"));
+    assert_eq!(silent.until_ready(), ["FATAL 57P05", "closed"]);
+}

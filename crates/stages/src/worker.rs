@@ -3,7 +3,7 @@
 //! The owner decodes what clients sent into [`Work`] and hands it in; the engine runs what can run, and gives each work back
 //! when it is finished or wants its answers sent first. A local statement goes in and comes out on one thread.
 
-use rubato_base::{Lsn, Result, SessionId};
+use rubato_base::{Lsn, Result, SessionId, SqlState};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -86,6 +86,17 @@ pub enum CancelReason {
     Disconnected,
     /// The session is to end, or the server stops and the grace time is over: 57P01. Nothing else of the session is begun.
     Shutdown,
+}
+
+/// How long a client may be silent, and what it is told when it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleTimeout {
+    /// In microseconds.
+    pub after_us: i64,
+    /// 25P03 within a transaction, else 57P05.
+    pub code: SqlState,
+    /// In words.
+    pub message: &'static str,
 }
 
 /// What is said of a client that has gone.
@@ -171,7 +182,7 @@ pub trait StatementWorker: Send {
     fn next_deadline_us(&self) -> Option<i64>;
 
     /// How long a client may leave a session as it is now without a word before its connection is ended; `None`: for ever.
-    fn idle_timeout_us(&self, _session: &Self::Session) -> Option<i64> {
+    fn idle_timeout(&self, _session: &Self::Session) -> Option<IdleTimeout> {
         None
     }
 

@@ -202,6 +202,47 @@ fn a_session_that_idles_is_told_how_long_it_may() {
     assert_eq!(world.idle_timeout_us(0), None);
 }
 
+/// As in PostgreSQL: who was not told that the session is ready owes it nothing.
+#[test]
+fn a_session_that_is_not_ready_does_not_idle() {
+    let mut world = World::new(1);
+    world.must(0, "create table t (a int)");
+    world.must(
+        0,
+        "set idle_session_timeout = '3s'; set idle_in_transaction_session_timeout = '5s'",
+    );
+    for (before, timeout) in [("", 3_000_000), ("begin", 5_000_000)] {
+        world.must(0, before);
+        assert_eq!(world.idle_timeout_us(0), Some(timeout), "{before}");
+        // In the midst of COPY, ...
+        world.begin(0, "copy t from stdin");
+        assert_eq!(world.idle_timeout_us(0), None, "{before}");
+        world.tell(0, [Request::CopyData(b"1\n".to_vec().into()), Request::Sync]);
+        assert_eq!(world.idle_timeout_us(0), None, "{before}");
+        assert_eq!(world.tell(0, [Request::CopyDone])[0], "C COPY 1", "{before}");
+        assert_eq!(world.idle_timeout_us(0), Some(timeout), "{before}");
+        // ... and before Sync, ...
+        for requests in [
+            vec![parse("", "select 1")],
+            vec![bind("", ""), execute("", 0)],
+            vec![Request::Flush],
+        ] {
+            world.tell(0, requests);
+            assert_eq!(world.idle_timeout_us(0), None, "{before}");
+        }
+        world.tell(0, [Request::Sync]);
+        assert_eq!(world.idle_timeout_us(0), Some(timeout), "{before}");
+        // ... where something has failed too.
+        world.tell(0, [parse("", "select nope")]);
+        assert_eq!(world.idle_timeout_us(0), None, "{before}");
+        world.tell(0, [Request::Sync]);
+        assert_eq!(world.idle_timeout_us(0), Some(timeout), "{before}");
+        // What others tell it is no word of its client's.
+        world.tell(0, [Request::Deliver]);
+        assert_eq!(world.idle_timeout_us(0), Some(timeout), "{before}");
+    }
+}
+
 #[test]
 fn a_search_path_without_public_sees_and_makes_nothing() {
     let mut world = World::new(1);

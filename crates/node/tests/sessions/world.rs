@@ -337,7 +337,8 @@ impl World {
     pub fn idle_timeout_us(&self, session: usize) -> Option<i64> {
         self.idle[session]
             .as_ref()
-            .and_then(|session| session.idle_timeout_us())
+            .and_then(|session| session.idle_timeout())
+            .map(|timeout| timeout.after_us)
     }
 
     /// Hands requests to a session that is idle.

@@ -7,6 +7,7 @@ use crate::login::Login;
 use crate::wire::PgResponder;
 use rubato_base::{Error, SessionId};
 use rubato_sql::client::{Request, Responder};
+use rubato_stages::worker::IdleTimeout;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -51,8 +52,8 @@ pub(crate) struct Connection<S> {
     pub(crate) is_told: bool,
     /// The connection is to end.
     pub(crate) unwanted: Option<Unwanted>,
-    /// When the connection ends if the client stays silent.
-    pub(crate) idle_until_us: Option<i64>,
+    /// When the connection ends if the client stays silent, and what it is told then.
+    pub(crate) idle_until: Option<(i64, IdleTimeout)>,
     /// The last request given to the engine ends the session.
     pub(crate) terminating: bool,
     /// Bytes that are no whole message yet.
@@ -86,7 +87,7 @@ impl<S> Connection<S> {
             cancelled: false,
             is_told: false,
             unwanted: None,
-            idle_until_us: None,
+            idle_until: None,
             terminating: false,
             input: Vec::new(),
             requests: VecDeque::new(),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::wire::{Decoded, PgResponder, decode_requests};
 use mio::unix::SourceFd;
-use rubato_base::{Error, SessionId, SqlState};
+use rubato_base::{Error, SessionId};
 use rubato_sql::client::{Request, Responder};
 use rubato_stages::worker::CancelReason;
 use std::cmp::Reverse;
@@ -254,10 +254,10 @@ impl<W: SqlWorker> WorkerLoop<W> {
             let Some((_, index, session)) = self.idle_deadlines.pop_first() else {
                 break;
             };
-            if let Some(connection) = self.find(index, session) {
-                connection.idle_until_us = None;
-                let message = "terminating connection due to idle-in-transaction timeout";
-                connection.fatal = Some(Error::new(SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT, message));
+            if let Some(connection) = self.find(index, session)
+                && let Some((_, timeout)) = connection.idle_until.take()
+            {
+                connection.fatal = Some(Error::new(timeout.code, timeout.message));
                 self.enqueue(index);
             }
         }
@@ -334,7 +334,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             transport.close();
             let _ = self.poll.registry().deregister(&mut SourceFd(&transport.as_raw_fd()));
         }
-        if let Some(deadline_us) = connection.idle_until_us {
+        if let Some((deadline_us, _)) = connection.idle_until {
             self.idle_deadlines.remove(&(deadline_us, index, connection.session));
         }
         if connection.stalled_since_us.is_some() {

@@ -195,6 +195,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
                 connection.input = input;
                 connection.consume_input(decoded.consumed_bytes);
                 connection.fatal = decoded.fatal;
+                self.expect_word(index, super::now_us());
                 Progress::Again
             }
             Err(error) => self.refuse(index, &error),
@@ -216,7 +217,9 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return Progress::Over;
         };
         let requests = std::mem::take(&mut connection.requests);
-        if let Some(deadline_us) = connection.idle_until_us.take() {
+        // What others tell it is no word of the client's.
+        let is_told = matches!((requests.front(), requests.len()), (Some(Request::Deliver), 1));
+        if let Some((deadline_us, _)) = connection.idle_until.take_if(|_| !is_told) {
             self.idle_deadlines.remove(&(deadline_us, index, connection.session));
         }
         let (id, cancelled) = (connection.session, std::mem::take(&mut connection.cancelled));
@@ -287,6 +290,22 @@ impl<W: SqlWorker> WorkerLoop<W> {
         self.submit(index)
     }
 
+    /// From now on the client may be silent for as long as its session lets it, if that has nothing to do.
+    fn expect_word(&mut self, index: usize, now_us: i64) {
+        let Some(connection) = self.connections.get_mut(index) else {
+            return;
+        };
+        let Phase::Open(session) = &connection.phase else {
+            return;
+        };
+        let is_silent = connection.requests.is_empty() && connection.idle_until.is_none();
+        if let Some(timeout) = self.engine.idle_timeout(session).filter(|_| is_silent) {
+            let until_us = now_us.saturating_add(timeout.after_us);
+            connection.idle_until = Some((until_us, timeout));
+            self.idle_deadlines.insert((until_us, index, connection.session));
+        }
+    }
+
     /// Takes work back from the engine.
     pub(super) fn on_completed(&mut self, work: WorkOf<W>, now_us: i64) {
         let index = work.connection;
@@ -295,19 +314,16 @@ impl<W: SqlWorker> WorkerLoop<W> {
             return;
         };
         let is_over = (connection.terminating && work.requests.is_empty()) || self.engine.is_over(&work.session);
-        if work.requests.is_empty()
-            && let Some(timeout_us) = self.engine.idle_timeout_us(&work.session)
-        {
-            connection.idle_until_us = Some(now_us + timeout_us);
-            self.idle_deadlines
-                .insert((now_us + timeout_us, index, connection.session));
-        }
         connection.keep_requests(work.requests);
         connection.responder = Some(work.responder);
         connection.phase = if is_over {
             Phase::Leaving
         } else {
             Phase::Open(work.session)
+        };
+        self.expect_word(index, now_us);
+        let Some(connection) = self.connections.get_mut(index) else {
+            return;
         };
         if connection.transport.is_none() {
             // The client is gone: nobody waits for the log, and what is left to do is to end the session.

@@ -79,6 +79,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Option<Next> {
+        self.note_request(&request);
         if self.skip_to_sync
             && !matches!(
                 request,
@@ -569,7 +570,7 @@ impl Session {
         // Numbers of statements that failed: nobody was shown them, and the next attempt writes them down.
         let _ = self.note_sequences(partition);
         self.deliver(responder);
-        responder.ready_for_query(self.status());
+        self.tell_ready(responder);
         None
     }
 }

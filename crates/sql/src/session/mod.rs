@@ -43,6 +43,7 @@ mod far;
 mod finish;
 mod follow;
 mod had;
+mod idle;
 mod kept_open;
 mod later;
 mod moves;
@@ -302,6 +303,8 @@ pub struct Session {
     copy_out: Option<Box<CopyOut>>,
     changing_schema: Option<Box<schema::SchemaChanging>>,
     skip_to_sync: bool,
+    /// The last that its client was told is that it is ready for what comes next, and nothing has come.
+    is_ready: bool,
     taken: TakenNumbers,
     /// What is to be asked of other nodes waits for what is asked for later statements.
     holds_questions: bool,
@@ -385,6 +388,7 @@ impl Session {
             copy_out: None,
             changing_schema: None,
             skip_to_sync: false,
+            is_ready: true,
             taken: TakenNumbers::default(),
             holds_questions: false,
             asked_id: None,
@@ -559,15 +563,6 @@ impl Session {
             Block::None | Block::Implicit => TransactionStatus::Idle,
             Block::Explicit => TransactionStatus::InTransaction,
             Block::Failed => TransactionStatus::Failed,
-        }
-    }
-
-    /// How long the client may be silent while the session is as it is now (`idle_in_transaction_session_timeout`,
-    /// `idle_session_timeout`).
-    pub fn idle_timeout_us(&self) -> Option<i64> {
-        match self.block {
-            Block::Explicit | Block::Failed => self.settings.timeout_us("idle_in_transaction_session_timeout"),
-            Block::None | Block::Implicit => self.settings.timeout_us("idle_session_timeout"),
         }
     }
 

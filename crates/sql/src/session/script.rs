@@ -352,7 +352,7 @@ impl Session {
         // Numbers of statements that failed: nobody was shown them, and the next attempt writes them down.
         let _ = self.note_sequences(partition);
         self.deliver(responder);
-        responder.ready_for_query(self.status());
+        self.tell_ready(responder);
         Next::Idle
     }
 }

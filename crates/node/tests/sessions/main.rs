@@ -28,6 +28,7 @@ mod locks;
 mod made_of_rows;
 mod missing;
 mod not_valid;
+mod pipelined;
 mod portals;
 mod prepared;
 mod queue;

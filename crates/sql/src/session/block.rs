@@ -392,7 +392,6 @@ impl Session {
     }
 
     pub(super) fn set_savepoint(&mut self, name: &str, partition: &mut Partition, now_us: i64) -> Outcome<()> {
-        self.require_block("SAVEPOINT")?;
         let id = self.ensure_transaction(partition, false, now_us)?;
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
@@ -425,7 +424,6 @@ impl Session {
     }
 
     pub(super) fn release_savepoint(&mut self, name: &str) -> Result<()> {
-        self.require_block("RELEASE SAVEPOINT")?;
         let at = self.savepoint_at(name)?;
         if let Some(transaction) = &mut self.transaction {
             if let Some(savepoint) = transaction.savepoints.get(at) {
@@ -443,7 +441,6 @@ impl Session {
         partition: &mut Partition,
         responder: &mut dyn Responder,
     ) -> Result<()> {
-        self.require_block("ROLLBACK TO SAVEPOINT")?;
         let at = self.savepoint_at(name)?;
         let Some(transaction) = &mut self.transaction else {
             return Ok(());
@@ -498,16 +495,6 @@ impl Session {
                 format!("savepoint \"{name}\" does not exist"),
             ),
         })
-    }
-
-    pub(super) fn require_block(&self, what: &str) -> Result<()> {
-        match self.block {
-            Block::Explicit | Block::Failed => Ok(()),
-            Block::None | Block::Implicit => {
-                let message = format!("{what} can only be used in transaction blocks");
-                Err(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message))
-            }
-        }
     }
 
     /// Numbers taken from sequences outside of a commit are written down before they are answered. Another session may have

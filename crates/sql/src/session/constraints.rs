@@ -1,7 +1,7 @@
 //! Constraints that are checked at the end of the transaction: SET CONSTRAINTS, and the checks of a commit.
 
 use super::running::Part;
-use super::{Block, Next, Session, SessionContext};
+use super::{Next, Session, SessionContext};
 use crate::catalog::{Catalog, Deferral, Table, no_schema};
 use crate::client::Responder;
 use crate::executor::{DeferredChecks, ExecutionContext};
@@ -21,7 +21,7 @@ impl Session {
         context: &mut SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
-        if self.block == Block::None {
+        if self.is_outside_block() {
             self.warn_without_block("SET CONSTRAINTS", responder);
         }
         let chosen = names.map(|names| chosen_constraints(names, &self.catalog(partition)));

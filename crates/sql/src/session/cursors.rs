@@ -4,7 +4,7 @@ use super::execute::is_current;
 use super::portals::{Hold, Portal, cannot_be_run};
 use super::prepared::Prepared;
 use super::scroll::{Keeps, Scroll, Walk, forward_only};
-use super::{Block, Next, Origin, Session, SessionContext, ToBind};
+use super::{Next, Origin, Session, SessionContext, ToBind};
 use crate::client::{Format, Formats, Responder};
 use crate::executor::Cursor;
 use crate::partition::Partition;
@@ -51,10 +51,6 @@ impl Session {
         context: &SessionContext<'_>,
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
-        if self.block == Block::None && !options.hold {
-            let message = "DECLARE CURSOR can only be used in transaction blocks";
-            return Err(Error::new(SqlState::NO_ACTIVE_SQL_TRANSACTION, message).into());
-        }
         self.portals.may_open(name)?;
         let catalog = self.catalog(partition);
         let path = Arc::clone(&self.path_in(&catalog).searched);

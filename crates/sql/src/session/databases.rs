@@ -10,7 +10,7 @@ use super::block::NewDatabase;
 use super::environment::handed_over;
 use super::far::FOR_OTHERS;
 use super::schema::{SchemaChanging, have_to_itself};
-use super::{Block, Next, Origin, Session, SessionContext};
+use super::{Next, Session, SessionContext};
 use crate::catalog::RelationName;
 use crate::client::Responder;
 use crate::databases::{
@@ -76,20 +76,9 @@ impl Session {
 
     /// 25001 within a block, 25006 where nothing may be written.
     fn check_place(&self, change: &DatabaseChange) -> Result<()> {
-        let is_script = self
-            .current
-            .as_ref()
-            .is_some_and(|current| current.origin == Origin::Script);
-        let is_within = match self.block {
-            Block::None => false,
-            // The first of several messages has nothing before it that it could take along.
-            Block::Implicit => is_script || self.transaction.as_ref().is_some_and(|it| it.new_database.is_none()),
-            Block::Explicit | Block::Failed => true,
-        };
         let tag = change.tag();
-        if change.stands_alone() && is_within {
-            let message = format!("{tag} cannot run inside a transaction block");
-            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
+        if change.stands_alone() {
+            self.check_alone(tag)?;
         }
         if self.is_read_only() {
             let message = format!("cannot execute {tag} in a read-only transaction");

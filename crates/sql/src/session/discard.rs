@@ -1,10 +1,9 @@
 //! DISCARD: what a session has kept for itself goes.
 
-use super::{Block, Session};
+use super::Session;
 use crate::client::Responder;
 use crate::partition::Partition;
 use crate::statement::Discarded;
-use rubato_base::{Error, SqlState};
 use rubato_protocol::Outcome;
 
 impl Session {
@@ -23,10 +22,7 @@ impl Session {
             }
             Discarded::All | Discarded::Temporary => {}
         }
-        if self.block == Block::Explicit {
-            let message = "DISCARD ALL cannot run inside a transaction block";
-            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message).into());
-        }
+        self.check_alone("DISCARD ALL")?;
         let has_own = self.has_own(partition);
         if has_own {
             self.ensure_transaction(partition, false, self.now_us)?;

@@ -52,7 +52,7 @@ pub(super) fn with_evaluation<T>(
 ) -> T {
     let path = session.path_in(catalog);
     let (actions, listened) = session.channels.parts_mut();
-    let modes = ShownModes::new(&session.modes, session.block, &session.settings);
+    let modes = ShownModes::new(&session.modes, &session.settings);
     let environment = SessionEnvironment {
         catalog,
         path,
@@ -135,6 +135,9 @@ impl Session {
         }
         if current.tag.is_some() {
             return self.finish(partition, responder);
+        }
+        if let Err(error) = self.check_within_block() {
+            return self.fail(error, partition, responder);
         }
         self.follow_temporary(partition);
         if let Course::Away(next) = self.on_away(partition, responder) {

@@ -2,6 +2,7 @@
 
 use super::portals::{Portal, Portals, cannot_be_run};
 use super::prepared::{Prepared, prepared_key, result_type_changed};
+use super::standing::runs_alone;
 use super::{Block, Current, Next, Origin, PartitionLock, Session, SessionContext, ToBind};
 use crate::client::{Bind, Format, Formats, OutputColumn, Request, Responder};
 use crate::grid::DataEnd;
@@ -457,11 +458,12 @@ impl Session {
         if portal.scroll.take_if(|scroll| scroll.is_at_known_end()).is_none() && portal.scroll.is_some() {
             return Err(Error::unsupported("Execute of a cursor that FETCH has moved back"));
         }
+        // What comes next may not have been read yet: only what a transaction costs goes by that.
+        let is_known_to_be = max_rows == 0 && matches!(requests.front(), Some(Request::Sync));
         let alone = self.block == Block::None
             && self.transaction.is_none()
             && portal.cursor.is_none()
-            && max_rows == 0
-            && matches!(requests.front(), Some(Request::Sync));
+            && (is_known_to_be || runs_alone(&portal.prepared.statement));
         let current = Current {
             statement: portal.prepared.statement.clone(),
             catalog_version: portal.prepared.catalog_version,
@@ -491,7 +493,7 @@ impl Session {
         };
         if !alone
             && self.block == Block::None
-            && !matches!(current.statement, Statement::Utility(ref u) if stands_alone(u))
+            && !matches!(current.statement, Statement::Utility(ref u) if controls_blocks(u))
         {
             self.block = Block::Implicit;
         }
@@ -582,10 +584,10 @@ pub(super) fn in_failed_block() -> Error {
 }
 
 /// Transaction control ends or begins a block itself.
-fn stands_alone(utility: &Utility) -> bool {
+fn controls_blocks(utility: &Utility) -> bool {
     matches!(
         utility,
-        Utility::Begin(_) | Utility::Commit { .. } | Utility::Rollback { .. } | Utility::Set { .. } | Utility::Show(_)
+        Utility::Begin(_) | Utility::Commit { .. } | Utility::Rollback { .. }
     )
 }
 

@@ -65,6 +65,7 @@ mod seen;
 mod settings;
 mod shown;
 mod slices;
+mod standing;
 mod temporary;
 mod upkeep;
 mod utility;

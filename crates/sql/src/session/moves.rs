@@ -1,7 +1,7 @@
 //! Steps on the way of a table's rows to other nodes (decision 0036): what is to be done next is said here, as a schema change.
 
+use super::Session;
 use super::far::FOR_OTHERS;
-use super::{Block, Session};
 use crate::catalog::{Catalog, RelationName, Spread, SpreadWay, Table};
 use crate::databases::DatabaseId;
 use crate::executor::MoveWork;
@@ -35,10 +35,7 @@ impl Session {
         let Some(table) = before.tables.get(name) else {
             return Ok(None);
         };
-        if self.block != Block::None {
-            let message = "ALTER TABLE ... SET (spread_nodes = ...) cannot run inside a transaction block";
-            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-        }
+        self.check_alone("ALTER TABLE ... SET (spread_nodes = ...)")?;
         let step = self.step((table, before), (nodes, rows_max), partition)?;
         let SchemaChange::AlterTable {
             table, if_exists, kind, ..
@@ -143,10 +140,7 @@ impl Session {
     ///
     /// Errors: 25001 within a block; those of [`hand_over`].
     pub(super) fn hand_over(&mut self, to: NodeId, partition: &mut Partition) -> Result<String> {
-        if self.block != Block::None {
-            let message = "ALTER GRID HAND OVER cannot run inside a transaction block";
-            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-        }
+        self.check_alone("ALTER GRID HAND OVER")?;
         let durable_at = hand_over(partition, to)?;
         self.raise_durable(durable_at);
         Ok(TAG.to_owned())
@@ -170,10 +164,7 @@ impl Session {
 
     /// Whether a node has nothing that others need, as far as the catalogs say so.
     fn may_be_removed<'a>(&self, node: NodeId, partition: &'a Partition) -> Result<&'a Arc<dyn GridDesk>> {
-        if self.block != Block::None {
-            let message = "ALTER GRID REMOVE NODE cannot run inside a transaction block";
-            return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-        }
+        self.check_alone("ALTER GRID REMOVE NODE")?;
         let Some(desk) = partition.grid.as_ref().filter(|desk| desk.members().contains(&node)) else {
             let message = format!("node {} is none of the grid", node.0);
             return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
@@ -275,6 +266,11 @@ pub(super) fn refuse_step(change: &SchemaChange) -> Result<()> {
         Some(_) => Err(Error::unsupported("ALTER TABLE ... SET (spread_nodes = ...) in DO")),
         None => Ok(()),
     }
+}
+
+/// Whether the change is a step of [`Session::resolved_step`].
+pub(super) fn is_step(change: &SchemaChange) -> bool {
+    step_in(change).is_some()
 }
 
 /// The table, the nodes and the number of rows, if the change is a step.

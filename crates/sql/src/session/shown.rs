@@ -1,7 +1,7 @@
 //! What SHOW and `current_setting` tell of the transaction under way rather than of the session.
 
+use super::Session;
 use super::settings::Settings;
-use super::{Block, Session};
 use crate::plan::Plan;
 use crate::route::writes_temporary;
 use crate::statement::TransactionModes;
@@ -14,12 +14,12 @@ pub(super) struct ShownModes<'a> {
 }
 
 impl<'a> ShownModes<'a> {
-    pub(super) fn new(modes: &'a TransactionModes, block: Block, settings: &Settings) -> Self {
-        let is_read_only = match modes.read_only {
-            Some(read_only) if block == Block::Explicit => read_only,
-            _ => settings.flag("default_transaction_read_only"),
-        };
-        ShownModes { modes, is_read_only }
+    pub(super) fn new(modes: &'a TransactionModes, settings: &Settings) -> Self {
+        let default = || settings.flag("default_transaction_read_only");
+        ShownModes {
+            modes,
+            is_read_only: modes.read_only.unwrap_or_else(default),
+        }
     }
 
     /// A setting that says how the transaction runs; `None` if it says something else.
@@ -43,7 +43,7 @@ impl<'a> ShownModes<'a> {
 
 impl Session {
     pub(super) fn shown_modes(&self) -> ShownModes<'_> {
-        ShownModes::new(&self.modes, self.block, &self.settings)
+        ShownModes::new(&self.modes, &self.settings)
     }
 
     /// Whether the transaction under way, or one that begins now, may change nothing.

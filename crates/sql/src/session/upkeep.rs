@@ -1,6 +1,6 @@
 //! Statements of upkeep, which have nothing to do: what they name has to be there.
 
-use super::{Block, Session};
+use super::Session;
 use crate::binder::{ResolvedPath, no_relation, split_path};
 use crate::catalog::{Catalog, RelationName, Table, no_schema};
 use crate::partition::Partition;
@@ -10,20 +10,15 @@ use rubato_base::{Error, Result, SqlState};
 use std::collections::BTreeSet;
 
 impl Session {
-    /// Errors: 25001, 25P01 where the statement may not stand; 42P01 and 42703 for what it names and is not there, 42809 for what is of another kind.
+    /// Errors: 25001 where the statement may not stand; 42P01 and 42703 for what it names and is not there, 42809 for what is of another kind.
     pub(super) fn check_on_relations(
         &mut self,
-        (tag, place): (&str, Where),
+        place: Where,
         relations: &[UpkeepOf],
         partition: &Partition,
     ) -> Result<()> {
-        match place {
-            Where::WithinBlock => self.require_block(tag)?,
-            Where::OutsideBlock(what) if self.block != Block::None => {
-                let message = format!("{what} cannot run inside a transaction block");
-                return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
-            }
-            Where::OutsideBlock(_) | Where::Anywhere => {}
+        if let Where::OutsideBlock(what) = place {
+            self.check_alone(what)?;
         }
         let catalog = self.catalog(partition);
         let path = self.path_in(&catalog);

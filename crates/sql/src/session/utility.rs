@@ -143,7 +143,7 @@ impl Session {
             }
             Utility::Maintenance { tag } => (*tag).to_owned(),
             Utility::OnRelations { tag, relations, place } => {
-                self.check_on_relations((tag, *place), relations, partition)?;
+                self.check_on_relations(*place, relations, partition)?;
                 (*tag).to_owned()
             }
         };
@@ -308,9 +308,13 @@ impl Session {
             if let Some(level) = &modes.isolation {
                 self.set("default_transaction_isolation", Some(level), false, responder)?;
             }
-        } else if self.block == Block::None {
-            self.warn_without_block("SET TRANSACTION", responder);
         } else {
+            if self.is_outside_block() {
+                self.warn_without_block("SET TRANSACTION", responder);
+            }
+            if self.block == Block::None {
+                return Ok("SET".into());
+            }
             if modes.isolation.is_some() && self.is_of_this_node() {
                 let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
                 return Err(Error::new(SqlState::ACTIVE_SQL_TRANSACTION, message));
@@ -326,14 +330,14 @@ impl Session {
 
     fn set(&mut self, name: &str, value: Option<&str>, local: bool, responder: &mut dyn Responder) -> Result<String> {
         match name.to_ascii_lowercase().as_str() {
-            "transaction_read_only" if self.block == Block::Explicit => {
+            "transaction_read_only" if self.block != Block::None => {
                 self.modes.read_only = Some(!matches!(value, Some("off" | "false" | "no" | "0")));
             }
-            "transaction_isolation" if self.block == Block::Explicit => self.modes.isolation = value.map(str::to_owned),
+            "transaction_isolation" if self.block != Block::None => self.modes.isolation = value.map(str::to_owned),
             // Everybody may be who he is: there is nobody else to be.
             "role" | "session_authorization" if value == Some(self.identity.user.as_str()) => {}
             _ => {
-                if local && self.block == Block::None && self.current.as_ref().is_none_or(|current| current.alone) {
+                if local && self.is_outside_block() {
                     self.warn_without_block("SET LOCAL", responder);
                 }
                 let report = self.settings.set(name, value, local)?;

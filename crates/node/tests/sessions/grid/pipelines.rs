@@ -341,3 +341,40 @@ fn a_row_of_another_node_is_inserted_or_updated_once_by_a_statement() {
     }
     assert_eq!(counted(&mut sites), "D 1:100 2:100 3:100 4:100 5:100 6:100");
 }
+
+/// What runs elsewhere begins a block there; what needs one is refused where its client is.
+#[test]
+fn what_needs_a_block_is_refused_before_it_goes_elsewhere() {
+    let mut sites = spread();
+    for (statement, told) in [
+        (
+            "SAVEPOINT s",
+            "E 25P01 SAVEPOINT can only be used in transaction blocks",
+        ),
+        (
+            "LOCK TABLE accounts",
+            "E 25P01 LOCK TABLE can only be used in transaction blocks",
+        ),
+        (
+            "DECLARE c CURSOR FOR SELECT id FROM accounts",
+            "E 25P01 DECLARE CURSOR can only be used in transaction blocks",
+        ),
+        ("VACUUM accounts", "C VACUUM"),
+        ("DISCARD ALL", "C DISCARD ALL"),
+    ] {
+        for node in 0..2 {
+            let mut said = Vec::new();
+            for request in [
+                parse("", statement),
+                crate::world::bind("", ""),
+                execute("", 0),
+                Request::Sync,
+            ] {
+                sites[node].request([request]);
+                work(&mut sites);
+                said.extend(sites[node].said());
+            }
+            assert_eq!(said, ["1", "2", told, "Z I"], "at {node}");
+        }
+    }
+}

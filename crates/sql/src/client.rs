@@ -84,7 +84,7 @@ pub enum Request {
     Invalid {
         /// What was wrong.
         error: Error,
-        /// Whether it was a simple query, which is answered with ReadyForQuery too.
+        /// Whether it was a simple query or a function call, which are answered with ReadyForQuery too.
         simple: bool,
     },
     /// The client leaves; an open transaction is rolled back.

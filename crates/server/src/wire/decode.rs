@@ -124,14 +124,10 @@ fn whole_copy_data(bytes: &[u8]) -> Option<&[u8]> {
 fn push_request(tag: u8, body: &[u8], requests: &mut VecDeque<Request>) {
     let request = decode_message(tag, &mut Body { rest: body }).unwrap_or_else(|error| Request::Invalid {
         error,
-        simple: tag == b'Q',
+        // A function call is answered by ReadyForQuery, too.
+        simple: matches!(tag, b'Q' | b'F'),
     });
-    let is_function_call = tag == b'F';
     requests.push_back(request);
-    if is_function_call {
-        // A function call is answered by ReadyForQuery whether it fails or not.
-        requests.push_back(Request::Sync);
-    }
 }
 
 fn decode_message(tag: u8, body: &mut Body<'_>) -> Result<Request, Error> {
@@ -408,6 +404,7 @@ mod tests {
             (b"Q\0\0\0\x07a\0b", "08P01"),
             (b"Q\0\0\0\x06\xff\0", "22021"),
             (b"C\0\0\0\x04", "08P01"),
+            (b"F\0\0\0\x04", "0A000"),
             (b"D\0\0\0\x06x\0", "08P01"),
             (b"B\0\0\0\x0a\0\0\0\x01\0\x02", "22023"),
             (b"B\0\0\0\x08\0\0\xff\xff", "08P01"),

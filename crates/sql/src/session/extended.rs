@@ -81,16 +81,7 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Option<Next> {
         self.note_request(&request);
-        if self.skip_to_sync
-            && !matches!(
-                request,
-                Request::Sync
-                    | Request::Query { .. }
-                    | Request::LayAnew { .. }
-                    | Request::Terminate
-                    | Request::Invalid { simple: true, .. }
-            )
-        {
+        if self.skip_to_sync && !matches!(request, Request::Sync | Request::Terminate) {
             return None;
         }
         if self.awaits_data() {
@@ -115,13 +106,11 @@ impl Session {
         let asked = Asked::of(&request);
         let outcome = match request {
             Request::LayAnew { sql } => {
-                self.skip_to_sync = false;
                 let started = self.start_script(&sql);
                 self.script.iter_mut().for_each(|piece| piece.is_anew = true);
                 started.map(|()| None)
             }
             Request::Query { sql } => {
-                self.skip_to_sync = false;
                 self.tell_long_names(&sql, responder);
                 match self.start_script(&sql) {
                     Ok(()) if self.script.is_empty() => {

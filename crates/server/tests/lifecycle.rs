@@ -72,13 +72,17 @@ fn started(mut command: Command) -> Running {
 }
 
 impl Running {
-    /// Asks it to stop, and gives its log.
-    fn stop(mut self, signal: &str) -> String {
+    fn send(&self, signal: &str) {
         let sent = Command::new("kill")
             .args([signal, &self.child.id().to_string()])
             .status()
             .unwrap();
         assert!(sent.success());
+    }
+
+    /// Asks it to stop, and gives its log.
+    fn stop(mut self, signal: &str) -> String {
+        self.send(signal);
         let deadline = Instant::now() + Duration::from_secs(20);
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -344,7 +348,10 @@ fn accounts(wire: &mut Wire) -> Vec<String> {
 
 /// A transfer of two statements, which a client sends without waiting for their answers, and goes.
 fn transfer() -> Vec<u8> {
-    let statements = ["UPDATE acct SET b = b - 10 WHERE a = 1", "UPDATE acct SET b = b + 10 WHERE a = 2"];
+    let statements = [
+        "UPDATE acct SET b = b - 10 WHERE a = 1",
+        "UPDATE acct SET b = b + 10 WHERE a = 2",
+    ];
     statements.iter().flat_map(|sql| query_packet(sql)).collect()
 }
 
@@ -401,7 +408,30 @@ fn who_idles_is_told_so_and_who_copies_does_not() {
     }
     // A session that was never used idles, too.
     let mut silent = Wire::over(socket(running.address));
-    let said = silent.log_in(&[("user", "rubato"), ("database", "rubato"), ("options", "-c idle_session_timeout=300")]);
+    let said = silent.log_in(&[
+        ("user", "rubato"),
+        ("database", "rubato"),
+        ("options", "-c idle_session_timeout=300"),
+    ]);
     assert_eq!(said.last().map(String::as_str), Some("ready I"));
     assert_eq!(silent.until_ready(), ["FATAL 57P05", "closed"]);
+}
+
+/// By habit servers are sent it for their settings to be read again, or when logs are rotated.
+#[test]
+#[cfg(unix)]
+fn a_server_goes_on_when_it_is_told_to_read_its_settings_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, mut other) = with_accounts(folder.path());
+    other.query("BEGIN");
+    other.query("UPDATE acct SET b = 7 WHERE a = 1");
+    for _ in 0..3 {
+        running.send("-HUP");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(other.query("COMMIT"), ["done COMMIT", "ready I"]);
+    assert_eq!(accounts(&mut other), ["row 7", "row 100"]);
+    drop(other);
+    let log = running.stop("-TERM");
+    assert!(log.contains("SIGHUP"), "{log}");
 }

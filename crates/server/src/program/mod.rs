@@ -7,6 +7,7 @@ mod grid;
 mod log;
 mod password;
 mod shell;
+mod signals;
 mod start;
 mod units;
 
@@ -19,13 +20,11 @@ use clap::Parser;
 use log::start_log;
 use rubato_bench::paper::Stopper;
 use rubato_bench::{BenchCommand, BenchError};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::consts::SIGTERM;
+use signals::{Hangup, StopSignals};
 use start::{Running, explain};
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Status after an error; clap's own for a wrong command line is 2.
@@ -117,7 +116,7 @@ fn start<E: Engine>(arguments: StartArguments) -> Result<ExitCode, String> {
     }
     abort_on_panic();
     // Before anything is open, so that no signal in between is lost.
-    let mut stop = StopSignals::watch()?;
+    let mut stop = StopSignals::watch(Hangup::IsNothing)?;
     if arguments.stop_with_stdin {
         stop_with_stdin()?;
     }
@@ -143,7 +142,7 @@ fn stop_with_stdin() -> Result<(), String> {
 
 /// Experiments with nodes of their own. The first signal ends these, and by that the experiments, which remove what they have made.
 fn experiments(run: impl FnOnce(&Stopper) -> Result<(), BenchError> + Send + 'static) -> Result<ExitCode, String> {
-    let mut stop = StopSignals::watch()?;
+    let mut stop = StopSignals::watch(Hangup::Stops)?;
     let stopper = Stopper::default();
     let own = stopper.clone();
     let running = std::thread::spawn(move || run(&own));
@@ -175,7 +174,7 @@ fn demo<E: Engine>(arguments: &DemoArguments) -> Result<ExitCode, String> {
     };
     start_log(&settings, "warn")?;
     abort_on_panic();
-    let mut stop = StopSignals::watch()?;
+    let mut stop = StopSignals::watch(Hangup::Stops)?;
     let running = Running::<E>::begin(&settings, &mut || false)?;
     let port = running.address().map_or(0, |address| address.port());
     let url = format!("postgres://rubato@127.0.0.1:{port}/rubato");
@@ -228,50 +227,6 @@ fn demo<E: Engine>(arguments: &DemoArguments) -> Result<ExitCode, String> {
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
-}
-
-/// SIGTERM and SIGINT: the first is waited for; one that comes a good while after it ends the process at once.
-struct StopSignals {
-    signals: Signals,
-    impatient: Arc<AtomicBool>,
-}
-
-/// How long after the first signal further ones mean nothing: `timeout` and some supervisors send theirs twice.
-const SIGNAL_REPEAT_TIME: Duration = Duration::from_secs(1);
-
-impl StopSignals {
-    fn watch() -> Result<StopSignals, String> {
-        let impatient = Arc::new(AtomicBool::new(false));
-        let register = || {
-            for signal in [SIGTERM, SIGINT] {
-                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&impatient))?;
-            }
-            Signals::new([SIGTERM, SIGINT])
-        };
-        let signals = register().map_err(|wrong| format!("cannot watch for signals: {wrong}"))?;
-        Ok(StopSignals { signals, impatient })
-    }
-
-    fn is_asked(&mut self) -> bool {
-        let asked = self.signals.pending().next().is_some();
-        if asked {
-            self.on_first();
-        }
-        asked
-    }
-
-    fn wait(mut self) {
-        let _ = self.signals.forever().next();
-        self.on_first();
-    }
-
-    fn on_first(&self) {
-        let impatient = Arc::clone(&self.impatient);
-        std::thread::spawn(move || {
-            std::thread::sleep(SIGNAL_REPEAT_TIME);
-            impatient.store(true, Ordering::SeqCst);
-        });
-    }
 }
 
 // A thread that panics may leave work half done in memory. What counts is in the log: ending at once and recovering from it

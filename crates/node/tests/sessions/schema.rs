@@ -339,6 +339,52 @@ fn changes_that_do_not_fit_together_are_not_both_made() {
 }
 
 /// A restart takes up the last of several catalogs in the log where no rows come between: what is between was for nothing.
+/// What others commit after a change of a block that changed nothing, or was rolled back to a savepoint, is theirs: the block's commit does
+/// not bring back what they have renamed or dropped by then.
+#[test]
+fn a_block_commits_no_definitions_but_its_own() {
+    let begun = [
+        "begin; drop table if exists nothing_there",
+        "begin; create table if not exists other (id int)",
+        "begin; savepoint a; create table short (i int); rollback to a",
+        "begin; savepoint a; create index on t (n); rollback to a",
+    ];
+    for first in begun {
+        for (last, left) in [("drop table staging", "other own t"), ("alter table staging rename to real", "other own real t")] {
+            let mut world = filled_with(2, 10);
+            world.must(0, first);
+            world.must(1, "create table staging (i int); insert into staging values (1), (2)");
+            world.must(0, "create table own (i int)");
+            world.must(1, last);
+            world.must(0, "commit");
+            let tables = "select string_agg(relname, ' ' order by relname) from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace";
+            assert_eq!(world.rows(1, tables), [left], "{first}, {last}");
+            if left.contains("real") {
+                assert_eq!(world.rows(0, "insert into real values (3); select count(*) from real").last().unwrap(), "3");
+            }
+            // Nor does it fail for what others have changed meanwhile.
+            world.must(0, first);
+            world.must(1, "create table again (i int)");
+            world.must(0, "create table its_own (i int)");
+            world.must(1, "alter table again add column j int");
+            world.must(0, "commit");
+            world.must(1, "insert into again (j) values (1)");
+        }
+    }
+}
+
+#[test]
+fn what_was_written_and_rolled_back_to_a_savepoint_does_not_count_at_commit() {
+    let mut world = filled_with(2, 10);
+    world.must(
+        0,
+        "begin; savepoint a; alter table t add x int default 1; insert into t values (11, 1, 'y', 2); rollback to a",
+    );
+    world.must(1, "create table foo (i int)");
+    world.must(0, "insert into t values (12, 1, 'y'); commit");
+    assert_eq!(world.rows(1, "select count(*) from t"), ["11"]);
+}
+
 #[test]
 fn of_catalogs_one_after_the_other_the_last_one_counts() {
     let mut world = World::new(2);

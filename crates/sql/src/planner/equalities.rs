@@ -1,6 +1,7 @@
 //! Equalities that follow from others.
 
 use super::bound::Query;
+use rubato_base::DataType;
 use rubato_formula::{Comparison, Expr};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,8 @@ const REPRESENTATIVES: usize = 16;
 /// Equalities that follow from those among a query's terms. Of few relations, from `a = b` and `b = 5`, `a = 5`: one step is enough
 /// for what people write.
 pub(super) fn derive(query: &Query) -> Vec<Expr> {
-    let equalities: Vec<(&Expr, &Expr)> = query.terms.iter().filter_map(equality).collect();
+    let equalities = query.terms.iter().filter_map(equality);
+    let equalities: Vec<(&Expr, &Expr)> = equalities.filter(|pair| leads_on(query, *pair)).collect();
     if query.relations.len() > PAIRWISE_RELATIONS_MAX {
         within_classes(&equalities)
     } else {
@@ -25,6 +27,24 @@ fn equality(term: &Expr) -> Option<(&Expr, &Expr)> {
         Expr::Compare(Comparison::Equal, left, right) => Some((left, right)),
         _ => None,
     }
+}
+
+/// Whether what is equal to the one is equal to the other: two columns are compared exactly. A number is rounded to be compared with a float,
+/// and several times without a zone may be one with a zone.
+fn leads_on(query: &Query, pair: (&Expr, &Expr)) -> bool {
+    let (Expr::Column(left), Expr::Column(right)) = pair else {
+        return true;
+    };
+    let [left, right] = [left, right].map(|column| {
+        let relation = &query.relations[query.relation_of(*column)];
+        let known = relation.types.get(column - relation.first);
+        known.map_or(DataType::Unknown, |known| known.data_type)
+    });
+    let is_one_of = |kin: &[DataType]| kin.contains(&left) && kin.contains(&right);
+    left == right
+        || (left.is_text() && right.is_text())
+        || is_one_of(&[DataType::Int2, DataType::Int4, DataType::Int8, DataType::Numeric])
+        || is_one_of(&[DataType::Date, DataType::Timestamp])
 }
 
 fn equal(left: usize, right: &Expr) -> Expr {

@@ -48,7 +48,8 @@ impl Session {
     ) -> Option<Vec<TableId>> {
         let transaction = self.transaction.as_ref()?;
         let read = read_beside_writers(works, after)?;
-        let base = transaction.base_catalog.as_ref().unwrap_or(self.committed(partition));
+        let own = transaction.catalog.as_ref().and(transaction.base_catalog.as_ref());
+        let base = own.unwrap_or(self.committed(partition));
         let was_there = |table: &TableId| base.tables.values().any(|other| other.id == *table);
         let written = partition.database.written_tables(transaction.id);
         let is_left_alone = |table: &TableId| was_there(table) && !written.contains(table);

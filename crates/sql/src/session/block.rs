@@ -86,6 +86,7 @@ pub(super) struct NamedSavepoint {
     savepoint: Mark,
     catalog: Option<Arc<Catalog>>,
     dropped_storage: usize,
+    written_versions: usize,
     restarted: usize,
     derived: usize,
     deferred: DeferredMark,
@@ -409,6 +410,7 @@ impl Session {
             savepoint,
             catalog: transaction.catalog.clone(),
             dropped_storage: transaction.dropped_storage.len(),
+            written_versions: transaction.written_versions.len(),
             restarted: transaction.restarted.len(),
             derived: transaction.derived.len(),
             deferred: transaction.deferred.mark(),
@@ -451,6 +453,7 @@ impl Session {
             rows.roll_back_to(transaction.id, &savepoint.savepoint);
             transaction.catalog = savepoint.catalog.clone();
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
+            transaction.written_versions.truncate(savepoint.written_versions);
             let restarted = transaction.restarted.drain(savepoint.restarted..).rev();
             restarted.for_each(|restarted| partition.sequences.take_back(restarted));
             transaction.derived.truncate(savepoint.derived);

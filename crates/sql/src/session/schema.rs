@@ -291,7 +291,11 @@ impl Session {
         let committed = Arc::clone(self.committed(partition));
         let after = Arc::new(after);
         if let Some(transaction) = &mut self.transaction {
-            transaction.base_catalog.get_or_insert(committed);
+            // What others have committed since an earlier change that changed nothing, or was rolled back to a savepoint, is not this one's.
+            match transaction.catalog {
+                Some(_) => drop(transaction.base_catalog.get_or_insert(committed)),
+                None => transaction.base_catalog = Some(committed),
+            }
             transaction.placed_by = transaction.catalog.iter().chain([&after]).cloned().collect();
         }
         self.see_whereabouts(partition);

@@ -340,7 +340,7 @@ fn calls_shared(plan: &Plan) -> bool {
 /// Where the rows are that a part of a statement names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spot {
-    /// On the client's node, as on any that has copies of them; or there are none.
+    /// On any node that has copies of them ([`copies_of`]); or there are none.
     Any,
     /// On this node.
     At(NodeId),
@@ -419,7 +419,8 @@ impl Places<'_> {
         }
         match &plan.body {
             PlanBody::Select(select) if select.lock.is_none() => {
-                same(select.steps.iter().map(|step| self.of_step(step, false)))
+                let spot = same(select.steps.iter().map(|step| self.of_step(step, false)))?;
+                self.with_copies(select, spot)
             }
             PlanBody::Select(select) => same(select.steps.iter().map(|step| self.of_step(step, true))),
             PlanBody::Update(update) => self.of_step(&update.target, true),
@@ -438,6 +439,20 @@ impl Places<'_> {
             },
             PlanBody::Change(_) | PlanBody::Merge(_) | PlanBody::With(_) => None,
         }
+    }
+
+    /// The node that has the rows of a SELECT, if it has copies of all tables besides that are read wherever they are. `None`: none has.
+    ///
+    /// Whichever node asks gets one that answers with itself: a statement is not sent on where it was sent to.
+    fn with_copies(&self, select: &SelectPlan, spot: Spot) -> Option<Spot> {
+        let copies = || select.steps.iter().filter_map(copies_of);
+        let has_all = |node: NodeId| copies().all(|nodes| nodes.contains(&node));
+        let node = match spot {
+            Spot::Any if has_all(self.own) => return Some(Spot::Any),
+            Spot::Any => copies().next()?.iter().copied().find(|node| has_all(*node)),
+            Spot::At(node) => Some(node).filter(|node| has_all(*node)),
+        };
+        node.map(Spot::At)
     }
 
     /// Where the rows of a step are. Copies of rows are read on any node that has them, and changed on all.
@@ -466,8 +481,7 @@ impl Places<'_> {
         };
         match &spread.way {
             SpreadWay::Everywhere if changes => Some(None),
-            SpreadWay::Everywhere if spread.nodes.contains(&self.own) => Some(Some(Spot::Any)),
-            SpreadWay::Everywhere => Some(Some(Spot::At(spread.nodes[0]))),
+            SpreadWay::Everywhere => Some(Some(Spot::Any)),
             SpreadWay::Whole if !spread.is_moving() => Some(Some(Spot::At(spread.nodes[0]))),
             SpreadWay::Whole | SpreadWay::Hash { .. } | SpreadWay::Range { .. } => None,
         }
@@ -519,6 +533,12 @@ fn as_in_key(column_type: ColumnType, value: &Value) -> Option<Value> {
         return None;
     }
     KeyReader::new(writer.as_bytes()).next(column_type.data_type).ok()
+}
+
+/// The nodes that have copies of all rows of a step, if several may.
+fn copies_of(step: &Step) -> Option<&[NodeId]> {
+    let spread = table_of(step)?.laid()?;
+    matches!(spread.way, SpreadWay::Everywhere).then_some(&spread.nodes[..])
 }
 
 fn same(mut spots: impl Iterator<Item = Option<Spot>>) -> Option<Spot> {

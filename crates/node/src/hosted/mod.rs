@@ -212,7 +212,8 @@ impl HostedSessions {
         };
         match opened {
             Ok((mut session, responder)) => {
-                session.serve_another_node(SchemaId::temporary_of_hosted(self.last_session));
+                let is_sent_on = client.1 & HOSTED_SESSIONS != 0;
+                session.serve_another_node(SchemaId::temporary_of_hosted(self.last_session), is_sent_on);
                 self.clients.insert(session.id, client);
                 hosted.idle = Some((session, Box::new(HostedResponder::new(responder))));
                 self.next_call(client, shared)

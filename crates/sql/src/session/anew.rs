@@ -10,9 +10,9 @@
 //! that give rows back or have FROM, USING or ON CONFLICT, that are followed by rows of other tables or checked later, that insert what they
 //! read of their own table, or that have a savepoint before them.
 
-use super::away::Place;
 use super::block::OpenTransaction;
 use super::environment::handed_over;
+use super::place::Place;
 use super::schema::SchemaChanging;
 use super::{Current, Next, Session, SessionContext};
 use crate::catalog::{Catalog, Table};

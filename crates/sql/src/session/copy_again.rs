@@ -7,9 +7,10 @@
 //!
 //! A COPY that is aborted because of others begins again as it was, with what was kept.
 
-use super::away::{Place, begun_elsewhere};
+use super::away::begun_elsewhere;
 use super::copy::CopyIn;
 use super::copy_away::PIECE_BYTES;
+use super::place::Place;
 use super::{Block, Next, PartitionLock, Session, SessionContext};
 use crate::catalog::{Spread, SpreadWay};
 use crate::client::Responder;

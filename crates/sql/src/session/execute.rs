@@ -1,11 +1,12 @@
 //! The transaction stage's begin, and the stages that run plans.
 
 use super::anew::Anew;
-use super::away::{Course, Place, begun_elsewhere};
+use super::away::{Course, begun_elsewhere};
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
 use super::kept_open::OpenThings;
 use super::pause::PauseView;
+use super::place::Place;
 use super::running::Part;
 use super::shown::ShownModes;
 use super::{Block, Current, Next, Origin, READER_WAIT_US_MAX, RESPONSE_BYTES_MAX, Session, SessionContext, ToBind};

@@ -51,6 +51,7 @@ mod notices;
 mod numbers;
 mod path;
 mod pause;
+mod place;
 mod plans;
 mod portals;
 mod portals_away;
@@ -322,6 +323,8 @@ pub struct Session {
     away: Option<away::Away>,
     /// It works for a client of another node: see [`Session::serve_another_node`].
     is_hosted: bool,
+    /// That one works for a client of yet another node.
+    is_sent_on: bool,
     temporary: temporary::Temporary,
     /// The data that comes in for a COPY on another node.
     copy_away: Option<copy_away::CopyAway>,
@@ -400,6 +403,7 @@ impl Session {
             replay: Replay::default(),
             away: None,
             is_hosted: false,
+            is_sent_on: false,
             temporary: temporary::Temporary::of(id),
             copy_away: None,
             begins_at_keeper: false,
@@ -437,9 +441,10 @@ impl Session {
         self.settings.tell_server(settings);
     }
 
-    /// It works for a session on another node, whose client it does not see. Temporary relations that it makes are in this schema.
-    pub fn serve_another_node(&mut self, schema: SchemaId) {
-        self.is_hosted = true;
+    /// It works for a session on another node, whose client it does not see, and which may do so too. Temporary relations that it makes are in
+    /// this schema.
+    pub fn serve_another_node(&mut self, schema: SchemaId, is_sent_on: bool) {
+        (self.is_hosted, self.is_sent_on) = (true, is_sent_on);
         self.facts.serves_another();
         self.temporary.make(schema);
     }

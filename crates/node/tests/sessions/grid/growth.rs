@@ -1,5 +1,6 @@
 //! Nodes that come to a grid and go from it, while its rows move.
 
+mod apart;
 mod cut;
 mod doubt;
 mod handing;
@@ -15,6 +16,8 @@ use rubato_protocol::KeyRange;
 /// Nodes of one grid, by number; what is said to one that is not there is lost.
 struct Sites {
     sites: Vec<Option<Site>>,
+    /// Of nodes that come; [`ByRows`] if there is none.
+    router: Option<Arc<dyn Router>>,
     /// What comes to nobody.
     is_lost: fn(NodeId, &GridMessage) -> bool,
     /// Two nodes that do not reach each other.
@@ -25,6 +28,7 @@ impl Sites {
     fn of(count: u32) -> Sites {
         let mut sites = Sites {
             sites: Vec::new(),
+            router: None,
             is_lost: |_, _| false,
             cut: None,
         };
@@ -46,7 +50,8 @@ impl Sites {
     /// One more node.
     fn join(&mut self) {
         let id = self.sites.len() as u32;
-        let site = Site::kept_by(Some(NodeId(0)), id, id + 1, Some(Arc::new(ByRows)));
+        let router = self.router.clone().unwrap_or_else(|| Arc::new(ByRows));
+        let site = Site::kept_by(Some(NodeId(0)), id, id + 1, Some(router));
         self.sites.push(Some(site));
         self.agree();
     }

@@ -18,8 +18,8 @@ pub enum ColumnChange {
     /// `x = x + v`; `v` is of the column's own type, an integer or a finite numeric without more digits after the point than the
     /// column keeps, and not NULL.
     Add(Value),
-    /// The column becomes the value of an expression over the row's own columns as they were: immutable functions only, no
-    /// parameters.
+    /// The column becomes the value of an expression over the row's own columns as they were: no parameters, and nothing that differs between
+    /// sessions.
     Evaluate(Arc<Computation>),
 }
 
@@ -394,8 +394,9 @@ fn check(change: &Change) -> Result<()> {
     }
 }
 
+/// Logs have formulas of earlier versions that show floats as a session without settings does.
 fn looks_at_row_only(expr: &Expr) -> bool {
-    !expr.has_parameter() && expr.volatility() == Volatility::Immutable
+    !expr.has_parameter() && expr.volatility() <= Volatility::Shown
 }
 
 /// Whether a column of this type may hold the value.

@@ -1,10 +1,12 @@
-//! No function, cast or aggregate panics, whatever its arguments: the ends of every type against each other.
+//! No function, cast or aggregate panics, whatever its arguments: the ends of every type against each other. What is said never to change does
+//! not, whatever the session.
 
-use rubato_base::datetime::Interval;
+use rubato_base::datetime::{DateOrder, Interval, IntervalStyle, TimeZone};
 use rubato_base::text_format::{TextContext, parse_text};
 use rubato_base::{ColumnType, DataType, Numeric, Value};
 use rubato_formula::{
-    ArgumentType, CastContext, EvalContext, Expr, Volatility, all_functions, can_cast, cast_value, resolve_aggregate,
+    ArgumentType, CastContext, EvalContext, Expr, Volatility, all_functions, can_cast, cast_value, cast_volatility,
+    resolve_aggregate,
 };
 
 const TYPES: [DataType; 23] = [
@@ -215,6 +217,80 @@ fn choices(argument: ArgumentType, index: usize) -> Vec<Value> {
     }
     all.push(Value::Null);
     all
+}
+
+/// Sessions that read and show nothing alike.
+fn sessions() -> [TextContext; 2] {
+    let other = TextContext {
+        time_zone: TimeZone::fixed(19_800).expect("a time zone"),
+        now_us: 12_345_678_901_234,
+        date_order: DateOrder::DayMonthYear,
+        interval_style: IntervalStyle::Iso8601,
+        escapes_bytea: true,
+        float_digits_less: Some(3),
+        ..TextContext::default()
+    };
+    [TextContext::default(), other]
+}
+
+/// Other nodes evaluate it without the session.
+#[test]
+fn what_never_changes_is_the_same_in_all_sessions() {
+    let sessions = sessions();
+    for from in TYPES {
+        let is_meant = |to: &DataType| {
+            can_cast(from, *to, CastContext::Explicit) && cast_volatility(from, *to) == Volatility::Immutable
+        };
+        for to in TYPES.into_iter().filter(is_meant) {
+            for value in values(from) {
+                let to = ColumnType::plain(to);
+                let [own, other] = &sessions;
+                let cast = |session: &TextContext| cast_value(value.clone(), from, to, true, session).ok();
+                assert_eq!(
+                    format!("{:?}", cast(own)),
+                    format!("{:?}", cast(other)),
+                    "{value:?}::{}",
+                    to.data_type
+                );
+            }
+        }
+    }
+    for function in all_functions().filter(|function| function.volatility() == Volatility::Immutable) {
+        // What shows a value of any type.
+        let shown = [
+            Value::Float8(0.1 + 0.2),
+            Value::bytea(&[255]),
+            Value::TimestampTz(0),
+            Value::Date(12_345),
+            parsed(DataType::Interval, "1 day 2 hours"),
+        ];
+        let arguments = &function.entry().arguments;
+        let choices = arguments.iter().enumerate().map(|(index, argument)| {
+            let mut all = choices(*argument, index.max(1));
+            if matches!(argument, ArgumentType::Any | ArgumentType::Element) {
+                all.extend(shown.clone());
+            }
+            all
+        });
+        let choices: Vec<Vec<Value>> = choices.collect();
+        let combinations: usize = choices.iter().map(Vec::len).product();
+        for mut number in 0..combinations {
+            let mut arguments = Vec::with_capacity(choices.len());
+            for list in &choices {
+                arguments.push(list[number % list.len()].clone());
+                number /= list.len();
+            }
+            let [own, other] = sessions.each_ref().map(|text| {
+                let context = EvalContext {
+                    text,
+                    statement_time_us: text.now_us,
+                    ..EvalContext::constant()
+                };
+                format!("{:?}", function.call(&arguments, &context).ok())
+            });
+            assert_eq!(own, other, "{}({arguments:?})", function.name());
+        }
+    }
 }
 
 #[test]

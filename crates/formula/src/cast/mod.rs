@@ -130,10 +130,10 @@ pub fn no_cast(from: DataType, to: DataType) -> Error {
     Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))
 }
 
-/// How far the result of a conversion may change: those between local and absolute times look at the time zone, and text may
-/// say "now".
+/// How far the result of a conversion may change: those between local and absolute times look at the time zone, text may say "now", and
+/// sessions show what they have in their own ways.
 pub fn cast_volatility(from: DataType, to: DataType) -> Volatility {
-    use DataType::{Bytea, Date, Interval, Time, Timestamp, TimestampTz};
+    use DataType::{Bytea, Date, Float4, Float8, Interval, Time, Timestamp, TimestampTz};
     let is_time = |data_type| matches!(data_type, Date | Time | Timestamp | TimestampTz | Interval);
     // An array is converted as its elements are.
     let (from, to) = (from.element().unwrap_or(from), to.element().unwrap_or(to));
@@ -145,6 +145,7 @@ pub fn cast_volatility(from: DataType, to: DataType) -> Volatility {
         (from, Date | Time | Timestamp) if from.is_text() => Volatility::Stable,
         (from, to) if is_time(from) && to.is_text() => Volatility::Stable,
         (Bytea, to) if to.is_text() => Volatility::Stable,
+        (Float4 | Float8, to) if to.is_text() => Volatility::Shown,
         _ => Volatility::Immutable,
     }
 }

@@ -74,8 +74,11 @@ use std::sync::LazyLock;
 /// How far a result may change for the same arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Volatility {
-    /// Never.
+    /// Never: in no session, and on no node.
     Immutable,
+    /// Only with how a session shows floats (`extra_float_digits`). Definitions may have it, as in PostgreSQL, to which it is immutable; what is
+    /// evaluated for a session where that is not known may not.
+    Shown,
     /// Not within one statement.
     Stable,
     /// At every call.

@@ -142,7 +142,7 @@ fn scope_of(table: &Table) -> (Arc<Table>, Scope) {
 
 fn must_be_immutable(expr: &Expr, message: &str) -> Result<()> {
     match expr.volatility() {
-        Volatility::Immutable => Ok(()),
+        Volatility::Immutable | Volatility::Shown => Ok(()),
         _ => Err(Error::new(NOT_IMMUTABLE, message)),
     }
 }

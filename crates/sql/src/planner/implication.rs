@@ -3,8 +3,13 @@
 use super::flatten;
 use super::known::ParameterTypes;
 use rubato_base::{Row, Value};
-use rubato_formula::{Comparison, EvalContext, Expr, Tuple};
+use rubato_formula::{Comparison, EvalContext, Expr, Tuple, Volatility};
 use std::cmp::Ordering;
+
+/// Whether what an index holds by an expression, without a session, is what a query of any session gets by it: plans are for all of them.
+pub(crate) fn is_alike_in_all_sessions(expr: &Expr) -> bool {
+    expr.volatility() == Volatility::Immutable
+}
 
 /// Whether `predicate` is true of every row of which all `terms` are. Both read columns by the same numbers.
 pub(crate) fn implies(terms: &[Expr], predicate: &Expr, parameters: ParameterTypes<'_>) -> bool {

@@ -29,7 +29,7 @@ pub(crate) use blind::order_reason;
 pub(crate) use bound::{BoundQuery, BoundRecursive, BoundSelect, BoundSet, Query, QueryRelation, SelectParts};
 pub use by_size::Joins;
 pub(crate) use by_size::selectivity;
-pub(crate) use implication::{implies, is_same};
+pub(crate) use implication::{implies, is_alike_in_all_sessions, is_same};
 pub(crate) use known::{KnownParameters, NoParameters, ParameterTypes};
 pub(crate) use pipeline::{plan_change, plan_select, plan_table_scan, plan_target};
 

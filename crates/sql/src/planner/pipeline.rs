@@ -5,7 +5,10 @@ use super::by_size::Joins;
 use super::choosing::{Planned, choose_order};
 use super::order::{OrderColumn, served_by, set_reverse};
 use super::ways::{Placed, Terms};
-use super::{BoundSelect, NoParameters, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten, is_same};
+use super::{
+    BoundSelect, NoParameters, ParameterTypes, Query, QueryRelation, SelectParts, all_of, flatten,
+    is_alike_in_all_sessions, is_same,
+};
 use crate::catalog::Table;
 use crate::plan::{AggregatePlan, JoinKind, LockWait, Relation, RowLock, SelectPlan, Step};
 use rubato_base::{ColumnSet, Value};
@@ -219,7 +222,7 @@ pub(super) fn own_expression(relation: &QueryRelation, expr: &Expr, parameters: 
     };
     table.number_of_expression(|own| {
         let wanted = own.expr.remap_columns(&|column| relation.first + column);
-        is_same(expr, &wanted, parameters)
+        is_alike_in_all_sessions(&wanted) && is_same(expr, &wanted, parameters)
     })
 }
 

@@ -4,7 +4,7 @@ use super::access::{Candidate, other_candidate, table_candidates};
 use super::bound::{Query, QueryRelation};
 use super::equalities::derive;
 use super::facts::{Branch, Branches, Fact, FactReader};
-use super::{ParameterTypes, implies};
+use super::{ParameterTypes, implies, is_alike_in_all_sessions};
 use crate::catalog::Table;
 use crate::plan::{JoinKind, Relation};
 use rubato_formula::{Comparison, Expr};
@@ -244,7 +244,7 @@ impl<'a> Terms<'a> {
             None => true,
             Some(predicate) => {
                 let wanted = predicate.expr.remap_columns(&|column| own.first + column);
-                implies(terms, &wanted, self.parameters)
+                is_alike_in_all_sessions(&wanted) && implies(terms, &wanted, self.parameters)
             }
         };
         (0..table.indexes.len()).filter(is_usable).collect()

@@ -26,6 +26,7 @@ mod pieces;
 mod pipelines;
 mod placement;
 mod savepoints;
+mod shown;
 mod spread;
 mod ticks;
 

@@ -158,10 +158,10 @@ impl CopyReader {
         (self.is_full, self.lays_rows) = (false, true);
     }
 
-    /// Whether so much data has come that [`CopyReader::read_ahead`] is worth while, and nothing that is evaluated sees the session.
+    /// Whether so much data has come that [`CopyReader::read_ahead`] is worth while, and nothing that is evaluated sees more of the session than how it reads and shows values.
     pub fn may_read_ahead(&self) -> bool {
         let reads_here = matches!(self.source, Source::Here(_));
-        reads_here && self.read_bytes >= AHEAD_AFTER_BYTES && self.volatility == Volatility::Immutable
+        reads_here && self.read_bytes >= AHEAD_AFTER_BYTES && self.volatility <= Volatility::Shown
     }
 
     /// Has another thread read the data from now on, if there is one.

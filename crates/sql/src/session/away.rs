@@ -416,7 +416,7 @@ impl Session {
                 if let Some(current) = self.current.take() {
                     self.follow_savepoint(&current.statement, responder);
                     if let Some(node) = ran_at {
-                        self.follow_cursor(&current.statement, node);
+                        self.follow_cursor(&current, node, partition);
                     }
                     responder.command_complete(&tag);
                     if let Origin::Portal(name) = &current.origin {
@@ -501,11 +501,22 @@ impl Session {
             desk.give_up(self.id);
         }
         let call = Call {
+            in_block: true,
+            ..self.unheard_call(Run::Text("ROLLBACK".to_owned()))
+        };
+        // A node that cannot be reached has rolled it back, or will when it knows.
+        let _ = desk.call(self.id, away.node, call);
+        desk.give_up(self.id);
+    }
+
+    /// A call outside of any transaction, of which nobody is told how it ends.
+    pub(super) fn unheard_call(&mut self, run: Run) -> Call {
+        Call {
             user: self.identity.user.clone(),
             database: self.identity.database.clone(),
             backend_id: self.identity.backend_id,
             settings: self.settings.changed(),
-            in_block: true,
+            in_block: false,
             begin: None,
             only_reads: false,
             temporary: self.temporary_elsewhere(),
@@ -513,11 +524,8 @@ impl Session {
             draws: None,
             numbers: self.taken.had.shared(),
             began_us: None,
-            run: Run::Text("ROLLBACK".to_owned()),
-        };
-        // A node that cannot be reached has rolled it back, or will when it knows.
-        let _ = desk.call(self.id, away.node, call);
-        desk.give_up(self.id);
+            run,
+        }
     }
 
     /// The statement under way failed here, and not where it runs: by a cancel, or since the other node cannot be reached.

@@ -222,11 +222,12 @@ impl Session {
     }
 
     /// CLOSE; of all without a name.
-    pub(super) fn close_cursor(&mut self, name: Option<&str>) -> Result<String> {
+    pub(super) fn close_cursor(&mut self, name: Option<&str>, partition: &Partition) -> Result<String> {
         let current = self.current.as_ref().and_then(super::Current::portal);
         match name {
             None => {
                 self.portals.close_all(current);
+                self.close_held_elsewhere(partition);
                 Ok("CLOSE CURSOR ALL".to_owned())
             }
             Some(name) if self.portals.get(name).is_none() || current == Some(name) => Err(no_cursor(name)),

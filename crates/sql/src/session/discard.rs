@@ -28,8 +28,7 @@ impl Session {
             self.ensure_transaction(partition, false, self.now_us)?;
         }
         self.prepared.clear();
-        self.close_cursor(None)?;
-        self.portals.elsewhere.close(None);
+        self.close_cursor(None, partition)?;
         partition.advisory.unlock_all(self.id);
         partition.channels.unlisten(self.id, None);
         self.channels.forget();

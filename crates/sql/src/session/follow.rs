@@ -1,13 +1,14 @@
 //! What a session does itself while its transaction runs on another node of the grid: what it is to tell, and its settings.
 
-use super::Session;
+use super::away::Away;
 use super::replay::sets_only;
+use super::{Current, Session};
 use crate::client::{Format, Formats, Responder};
-use crate::grid::Home;
+use crate::grid::{Call, Home, Run};
 use crate::partition::Partition;
 use crate::statement::{CursorOptions, Discarded, Statement, Utility};
 use rubato_base::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Savepoints of a transaction that runs elsewhere, in their order.
 #[derive(Debug, Default)]
@@ -51,12 +52,9 @@ impl CursorsAway {
         self.0.insert(name.to_owned(), CursorAway { query, options, node });
     }
 
-    /// Closes one, or all.
-    pub(super) fn close(&mut self, name: Option<&str>) {
-        match name {
-            Some(name) => drop(self.0.remove(name)),
-            None => self.0.clear(),
-        }
+    /// The nodes that have them, which are forgotten here.
+    fn take_nodes(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.0).into_values().map(|own| own.node).collect()
     }
 }
 
@@ -72,8 +70,10 @@ impl MarksAway {
 
 impl Session {
     /// A statement was run elsewhere: cursors that it opens or closes are known here.
-    pub(super) fn follow_cursor(&mut self, statement: &Statement, node: NodeId) {
-        let Statement::Utility(utility) = statement else { return };
+    pub(super) fn follow_cursor(&mut self, current: &Current, node: NodeId, partition: &Partition) {
+        let Statement::Utility(utility) = &current.statement else {
+            return;
+        };
         let of_block = self.away.as_mut().map(|away| &mut away.cursors);
         match &**utility {
             Utility::Declare {
@@ -84,13 +84,37 @@ impl Session {
             } => of_block
                 .unwrap_or(&mut self.portals.elsewhere)
                 .open(name, statement, *options, node),
-            Utility::Close(name) => {
-                self.portals.elsewhere.close(name.as_deref());
+            Utility::Close(Some(name)) => {
+                self.portals.elsewhere.0.remove(name);
                 if let Some(of_block) = of_block {
-                    of_block.close(name.as_deref());
+                    of_block.0.remove(name);
                 }
             }
+            Utility::Close(None) => {
+                if let Some(of_block) = of_block {
+                    of_block.0.clear();
+                }
+                self.portals.close_all(current.portal());
+                self.close_held_elsewhere(partition);
+            }
             _ => {}
+        }
+    }
+
+    /// CLOSE ALL: what has outlasted its transaction on other nodes goes there, too. That is not waited for: whatever a node is asked next
+    /// comes behind it, and one that cannot be reached keeps nothing for the session.
+    pub(super) fn close_held_elsewhere(&mut self, partition: &Partition) {
+        let nodes = self.portals.elsewhere.take_nodes();
+        let Some(desk) = &partition.grid else { return };
+        // Where the block runs, it has closed them itself.
+        let of_block = self.away.as_ref().map(Away::node);
+        for node in nodes.into_iter().filter(|node| Some(*node) != of_block) {
+            let call = Call {
+                only_reads: true,
+                ..self.unheard_call(Run::Text("CLOSE ALL".to_owned()))
+            };
+            // See above.
+            let _ = desk.call(self.id, node, call);
         }
     }
 

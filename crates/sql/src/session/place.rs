@@ -50,13 +50,14 @@ impl Session {
         }
     }
 
-    /// Whether a statement is about a portal of this node: one that has outlasted its transaction.
+    /// Whether a statement is about portals of this node, which have outlasted their transactions. Of others it knows where they are.
     pub(super) fn has_its_portal(&self, current: &Current) -> bool {
         let Statement::Utility(utility) = &current.statement else {
             return false;
         };
         match &**utility {
             Utility::Fetch { name, .. } | Utility::Close(Some(name)) => self.portals.get(name).is_some(),
+            Utility::Close(None) => true,
             _ => false,
         }
     }

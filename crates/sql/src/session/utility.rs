@@ -105,7 +105,7 @@ impl Session {
             } => {
                 return Ok(self.fetch(name, *movement, *is_move, partition, responder)?);
             }
-            Utility::Close(name) => self.close_cursor(name.as_deref())?,
+            Utility::Close(name) => self.close_cursor(name.as_deref(), partition)?,
             Utility::Discard(Discarded::Temporary) => {
                 let schema = self.own_schema();
                 let change = SchemaChange::DropTemporary { schema };

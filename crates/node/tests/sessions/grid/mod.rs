@@ -8,6 +8,7 @@ mod channels;
 mod circles;
 mod conflicts;
 mod copies;
+mod cursors;
 mod databases;
 mod definitions;
 mod explained;

@@ -9,6 +9,7 @@ use super::keys::entry_prefix;
 use super::referential::{Direction, Task, refuse_if_referred};
 use super::{ExecutionContext, Limits};
 use crate::catalog::{Catalog, Deferral, RelationName, Table};
+use crate::far::{ROWS_AHEAD, waits_for_others};
 use rubato_base::{ColumnSet, Error, Result, SqlState, Value};
 use rubato_protocol::{KeyRange, Outcome, ScanEnd, Stop};
 use std::collections::{BTreeMap, VecDeque};
@@ -344,7 +345,11 @@ impl UniqueTask {
             if context.is_spent() {
                 return Ok(false);
             }
-            if is_shared(&self.table, self.index, values, context)? {
+            let outcome = is_shared(&self.table, self.index, values, context);
+            if outcome.as_ref().is_err_and(waits_for_others) {
+                self.want(context)?;
+            }
+            if outcome? {
                 let mut row = vec![Value::Null; self.table.columns.len()];
                 for (&column, value) in self.table.indexes[self.index].columns.iter().zip(values) {
                     row[column] = value.clone();
@@ -355,6 +360,17 @@ impl UniqueTask {
             self.unchecked.pop_front();
         }
         Ok(true)
+    }
+
+    /// What is looked at next is asked for together.
+    fn want(&self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
+        for values in self.unchecked.iter().skip(1).take(ROWS_AHEAD) {
+            match is_shared(&self.table, self.index, values, context) {
+                Err(stop) if !waits_for_others(&stop) => return Err(stop),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 

@@ -219,3 +219,22 @@ fn two_that_change_a_row_at_once_do_it_one_after_the_other() {
     work(&mut sites);
     assert_eq!(sites[1].said()[1], "D note 3 0 1");
 }
+
+/// What was put off to the end was asked for one value after the other.
+#[test]
+fn values_that_are_to_be_unique_at_the_end_are_looked_up_together() {
+    let mut sites = followed();
+    let made = "CREATE TABLE t (id int PRIMARY KEY, v int UNIQUE DEFERRABLE INITIALLY DEFERRED)";
+    ask_at(0, &mut sites, made);
+    for node in 0..2 {
+        let first = 1000 * node;
+        let filled = format!("INSERT INTO t SELECT n, n FROM generate_series({first}, {first} + 499) n");
+        let (told, messages) = counted(node, &mut sites, &filled);
+        assert_eq!(told, ["C INSERT 0 500", "Z I"]);
+        assert!(messages < 150, "{messages} messages");
+        let twice = format!("INSERT INTO t SELECT n + 5000, n FROM generate_series({first} + 490, {first} + 700) n");
+        let told = ask_at(node, &mut sites, &twice);
+        assert!(told[0].starts_with("E 23505"), "{told:?}");
+    }
+    assert_eq!(ask_at(0, &mut sites, "SELECT count(*) FROM t")[1], "D 1000");
+}

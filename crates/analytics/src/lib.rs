@@ -28,6 +28,7 @@ mod failure;
 mod feed;
 mod frames;
 mod gathering;
+mod given;
 mod groups;
 mod kinds;
 mod node;

@@ -5,6 +5,7 @@
 
 use crate::failure::{Failure, carried, failure};
 use crate::feed::{Fed, Feed};
+use crate::given::Given;
 use crate::kinds::{Column, View};
 use crate::node::Surroundings;
 use crate::plan::{Planner, refusal};
@@ -35,7 +36,7 @@ pub(crate) struct TreeRun {
     segments: Arc<Segments>,
     batch_rows: usize,
     streaming: Streaming,
-    given: u64,
+    given: Given,
     is_over: bool,
 }
 
@@ -53,7 +54,6 @@ impl fmt::Debug for TreeRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TreeRun")
             .field("tree", &self.tree)
-            .field("given", &self.given)
             .finish_non_exhaustive()
     }
 }
@@ -68,14 +68,14 @@ impl TreeRun {
             segments,
             batch_rows,
             streaming,
-            given: 0,
+            given: Given::default(),
             is_over: false,
         })
     }
 
-    /// Starts again with numbers in a form that holds all of them.
+    /// Starts again with numbers in a form that holds all of them. What was given is passed over.
     fn restart(&mut self) -> Result<()> {
-        if self.given > 0 {
+        if !self.given.start_again() {
             return Err(too_late());
         }
         self.streaming = Streaming::new(&self.tree, &self.setting, &self.segments, (self.batch_rows, false))?;
@@ -90,7 +90,7 @@ impl TreeRun {
     }
 }
 
-/// Rows have been given, which cannot be taken back.
+/// Too many rows have been given, or what is computed anew each time, which cannot be taken back.
 fn too_late() -> Error {
     Error::new(
         SqlState::FEATURE_NOT_SUPPORTED,
@@ -131,6 +131,7 @@ impl Streaming {
         &mut self,
         context: &mut ExecutionContext<'_>,
         max_rows: usize,
+        taker: &mut Given,
         sink: &mut dyn FnMut(&[Value]) -> bool,
     ) -> Result<(usize, bool)> {
         let Some((batch, next)) = &mut self.batch else {
@@ -147,9 +148,11 @@ impl Streaming {
                 self.row.push(view.value(*next)?);
             }
             *next += 1;
-            given += 1;
             context.spend_rows(1);
-            pauses = !sink(&self.row);
+            if taker.takes(&self.row) {
+                given += 1;
+                pauses = !sink(&self.row);
+            }
         }
         let is_done = *next >= batch.num_rows();
         drop(views);
@@ -205,10 +208,12 @@ impl Run for TreeRun {
     ) -> Outcome<bool> {
         let mut left = max_rows;
         loop {
-            let (given, pauses) = self.streaming.give(context, left, sink)?;
-            self.given += given as u64;
+            let (given, pauses) = self.streaming.give(context, left, &mut self.given, sink)?;
             left -= given;
             if self.is_over && self.streaming.batch.is_none() {
+                if !self.given.is_complete() {
+                    return Err(too_late().into());
+                }
                 // As PostgreSQL: who has been given the last row that was asked for learns of the end when he asks again.
                 return Ok(left > 0);
             }

@@ -108,6 +108,50 @@ select i, sum(i) over (order by f) from whole join broken on i = f order by 1
     }
 }
 
+/// A number that leaves the form of its column when thousands of rows were given: the tree starts again, and each row is given once.
+#[test]
+fn a_number_that_is_none_behind_many_rows() {
+    let script = "statement ok CREATE TABLE
+create table late (id int primary key, m numeric(10, 2), n numeric(20, 4))
+
+statement ok INSERT 0 20000
+insert into late select g, case g when 15000 then 'NaN'::numeric else g % 7 end, case g when 16000 then 9999999999999999 else 2 end from generate_series(1, 20000) g
+
+statement ok CREATE TABLE
+create table few (k int primary key)
+
+statement ok INSERT 0 10
+insert into few select g from generate_series(0, 9) g
+
+statement ok CREATE TABLE
+create table joined (id int, m numeric)
+
+statement ok INSERT 0 20000
+insert into joined select id, m from few join late on k = id % 10
+
+query
+select count(*), count(distinct id), sum(m) filter (where m <> 'NaN'), max(m) from joined
+----
+20000|20000|59992.00|NaN
+
+statement ok CREATE TABLE
+create table cubes (id int, cube numeric)
+
+statement ok INSERT 0 20000
+insert into cubes select id, n * n * n as cube from few join late on k = id % 10
+
+query
+select count(*), count(distinct id), max(cube), min(cube) from cubes
+----
+20000|20000|999999999999999700000000000000029999999999999999.000000000000|8.000000000000
+";
+    scripts::run_script(
+        script,
+        rubato_sql::executor::ExecutionContext::UNBOUNDED,
+        scripts::Beside::Nothing,
+    );
+}
+
 /// An aggregate that is asked for by two columns, of the larger side of a join.
 #[test]
 fn correlated_by_two_columns() {

@@ -35,6 +35,7 @@ const CAST: u8 = 14;
 const COMPARE_ELEMENTS: u8 = 15;
 /// Nothing that is kept holds a query: read again, this is refused as damage.
 const SUBQUERY: u8 = 16;
+const SWITCH: u8 = 17;
 
 const SET: u8 = 1;
 const ADD: u8 = 2;
@@ -88,12 +89,15 @@ impl Expr {
             }
             Expr::Case { branches, otherwise } => {
                 out.push(CASE);
-                put_length(out, branches.len());
-                for (condition, result) in branches {
-                    condition.encode(out);
-                    result.encode(out);
-                }
-                otherwise.encode(out);
+                put_branches(out, branches, otherwise);
+            }
+            Expr::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => {
+                put_operands(out, SWITCH, &[operand]);
+                put_branches(out, branches, otherwise);
             }
             Expr::InList(operand, list) => {
                 put_operands(out, IN_LIST, &[operand]);
@@ -151,6 +155,15 @@ fn put_list(out: &mut Vec<u8>, list: &[Expr]) {
     list.iter().for_each(|expr| expr.encode(out));
 }
 
+fn put_branches(out: &mut Vec<u8>, branches: &[(Expr, Expr)], otherwise: &Expr) {
+    put_length(out, branches.len());
+    for (condition, result) in branches {
+        condition.encode(out);
+        result.encode(out);
+    }
+    otherwise.encode(out);
+}
+
 fn put_tagged_list(out: &mut Vec<u8>, tag: u8, list: &[Expr]) {
     out.push(tag);
     put_list(out, list);
@@ -205,17 +218,15 @@ fn read_node(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
             let comparison = read_comparison(reader)?;
             Expr::Compare(comparison, boxed(reader)?, boxed(reader)?)
         }
-        CASE => {
-            let count = reader.length()?;
-            let mut branches = Vec::with_capacity(count.min(reader.rest().len()));
-            for _ in 0..count {
-                branches.push((read_expr(reader, depth)?, read_expr(reader, depth)?));
-            }
-            Expr::Case {
-                branches,
-                otherwise: boxed(reader)?,
-            }
-        }
+        CASE => Expr::Case {
+            branches: read_branches(reader, depth)?,
+            otherwise: boxed(reader)?,
+        },
+        SWITCH => Expr::Switch {
+            operand: boxed(reader)?,
+            branches: read_branches(reader, depth)?,
+            otherwise: boxed(reader)?,
+        },
         IN_LIST => Expr::InList(boxed(reader)?, Arc::new(read_list(reader, depth)?)),
         COMPARE_ELEMENTS => {
             let comparison = read_comparison(reader)?;
@@ -245,6 +256,15 @@ fn read_node(reader: &mut ByteReader<'_>, depth: usize) -> Result<Expr> {
 fn read_comparison(reader: &mut ByteReader<'_>) -> Result<Comparison> {
     let comparison = COMPARISONS.get(usize::from(reader.u8()?));
     comparison.copied().ok_or_else(|| damaged("an unknown comparison"))
+}
+
+fn read_branches(reader: &mut ByteReader<'_>, depth: usize) -> Result<Vec<(Expr, Expr)>> {
+    let count = reader.length()?;
+    let mut branches = Vec::with_capacity(count.min(reader.rest().len() / 2));
+    for _ in 0..count {
+        branches.push((read_expr(reader, depth)?, read_expr(reader, depth)?));
+    }
+    Ok(branches)
 }
 
 fn read_list(reader: &mut ByteReader<'_>, depth: usize) -> Result<Vec<Expr>> {

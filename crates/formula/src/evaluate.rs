@@ -133,6 +133,20 @@ impl Expr {
                 }
                 otherwise.evaluate(tuple, context)
             }
+            Expr::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => {
+                let given = operand.operand(tuple, context)?;
+                for (value, result) in branches {
+                    let equal = compare(Comparison::Equal, &given, &*value.operand(tuple, context)?)?;
+                    if equal == Value::Bool(true) {
+                        return result.evaluate(tuple, context);
+                    }
+                }
+                otherwise.evaluate(tuple, context)
+            }
             Expr::InList(operand, list) => in_list(operand, list, tuple, context),
             Expr::CompareElements {
                 operand,

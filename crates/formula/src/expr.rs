@@ -47,9 +47,18 @@ pub enum Expr {
     IsNull(Box<Expr>),
     /// `IS DISTINCT FROM`.
     IsDistinct(Box<Expr>, Box<Expr>),
-    /// `CASE WHEN ... THEN ... ELSE ... END`; a simple CASE was rewritten to comparisons.
+    /// `CASE WHEN ... THEN ... ELSE ... END`; a simple CASE was rewritten to comparisons, but for [`Expr::Switch`].
     Case {
         /// Condition and result, in order.
+        branches: Vec<(Expr, Expr)>,
+        /// The ELSE result (NULL if absent).
+        otherwise: Box<Expr>,
+    },
+    /// `CASE operand WHEN ... THEN ... ELSE ... END` of an operand that is another one each time: it is evaluated once.
+    Switch {
+        /// What is compared.
+        operand: Box<Expr>,
+        /// Value and result, in order.
         branches: Vec<(Expr, Expr)>,
         /// The ELSE result (NULL if absent).
         otherwise: Box<Expr>,
@@ -119,6 +128,18 @@ impl PartialEq for Expr {
                     otherwise: other,
                 },
             ) => branches == others && otherwise == other,
+            (
+                E::Switch {
+                    operand,
+                    branches,
+                    otherwise,
+                },
+                E::Switch {
+                    operand: other_operand,
+                    branches: others,
+                    otherwise: other,
+                },
+            ) => operand == other_operand && branches == others && otherwise == other,
             (E::InList(own, list), E::InList(other, others)) => own == other && list == others,
             (
                 E::CompareElements {

@@ -152,9 +152,10 @@ fn chars_max(expr: &Expr, own: (usize, ColumnType), planned: bool) -> Option<usi
             ColumnType::character_length(own.1.modifier)
         }
         Expr::Coalesce(list) => longest(&mut list.iter()),
-        Expr::Case { branches, otherwise } => {
-            longest(&mut branches.iter().map(|(_, result)| result).chain([&**otherwise]))
-        }
+        Expr::Case { branches, otherwise }
+        | Expr::Switch {
+            branches, otherwise, ..
+        } => longest(&mut branches.iter().map(|(_, result)| result).chain([&**otherwise])),
         Expr::Cast { operand, from, to, .. } if from.is_text() && *from != DataType::Char && to.modifier < 0 => {
             of(operand).filter(|_| matches!(to.data_type, DataType::Text | DataType::Varchar))
         }
@@ -201,9 +202,10 @@ fn may_be_null(expr: &Expr, not_null: &dyn Fn(usize) -> bool, planned: bool) -> 
         Expr::Not(operand) | Expr::Cast { operand, .. } => may_be_null(operand),
         Expr::IsNull(_) | Expr::IsDistinct(..) => false,
         Expr::Compare(_, left, right) => may_be_null(left) || may_be_null(right),
-        Expr::Case { branches, otherwise } => {
-            branches.iter().any(|(_, result)| may_be_null(result)) || may_be_null(otherwise)
-        }
+        Expr::Case { branches, otherwise }
+        | Expr::Switch {
+            branches, otherwise, ..
+        } => branches.iter().any(|(_, result)| may_be_null(result)) || may_be_null(otherwise),
         // An element may be NULL.
         Expr::CompareElements { .. } | Expr::Subquery { .. } => true,
         Expr::InList(operand, list) => may_be_null(operand) || any(list),

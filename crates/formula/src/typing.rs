@@ -26,7 +26,10 @@ impl Expr {
             | Expr::IsDistinct(..)
             | Expr::InList(..)
             | Expr::CompareElements { .. } => DataType::Bool,
-            Expr::Case { branches, otherwise } => {
+            Expr::Case { branches, otherwise }
+            | Expr::Switch {
+                branches, otherwise, ..
+            } => {
                 let results = branches.iter().map(|(_, result)| result);
                 first_known(results.chain([&**otherwise]).map(of))
             }

@@ -33,6 +33,18 @@ impl Expr {
                 }
                 visit(otherwise);
             }
+            Expr::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => {
+                visit(operand);
+                for (value, result) in branches {
+                    visit(value);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
             Expr::CompareElements { operand, array, .. } => {
                 visit(operand);
                 visit(array);
@@ -63,6 +75,18 @@ impl Expr {
             Expr::Case { branches, otherwise } => {
                 for (condition, result) in branches {
                     visit(condition);
+                    visit(result);
+                }
+                visit(otherwise);
+            }
+            Expr::Switch {
+                operand,
+                branches,
+                otherwise,
+            } => {
+                visit(operand);
+                for (value, result) in branches {
+                    visit(value);
                     visit(result);
                 }
                 visit(otherwise);

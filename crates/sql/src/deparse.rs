@@ -49,7 +49,7 @@ pub(crate) fn key_label(own: &KeyExpression) -> &'static str {
         Expr::Call { function, .. } if is_name(function.name()) => function.name(),
         Expr::Cast { to, explicit: true, .. } => internal_name(to.data_type),
         Expr::Coalesce(_) => "coalesce",
-        Expr::Case { .. } => "case",
+        Expr::Case { .. } | Expr::Switch { .. } => "case",
         _ => "expr",
     }
 }
@@ -124,6 +124,17 @@ fn expression(name: &dyn Fn(usize) -> String, expr: &Expr) -> String {
                 .iter()
                 .map(|(when, then)| format!("WHEN {} THEN {} ", show(when), show(then)));
             format!("CASE {}ELSE {} END", branches.collect::<String>(), show(otherwise))
+        }
+        Expr::Switch {
+            operand,
+            branches,
+            otherwise,
+        } => {
+            let branches = branches
+                .iter()
+                .map(|(when, then)| format!("WHEN {} THEN {} ", show(when), show(then)));
+            let branches = branches.collect::<String>();
+            format!("CASE {} {branches}ELSE {} END", show(operand), show(otherwise))
         }
         Expr::InList(operand, items) => format!("({} = ANY (ARRAY[{}]))", show(operand), list(items, ", ")),
         Expr::CompareElements {

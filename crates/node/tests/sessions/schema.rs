@@ -297,6 +297,25 @@ fn who_reads_what_was_laid_anew_or_added_is_answered_when_the_record_of_it_is_fo
     }
 }
 
+#[test]
+fn an_error_that_tells_of_a_row_is_told_when_its_record_is_forced() {
+    let mut world = World::new(2);
+    world.must(0, "create table t (id int primary key, v int)");
+    for id in 1..3 {
+        world.node.force().expect("forced");
+        world.must(0, &format!("insert into t values ({id}, 10)"));
+        let recorded_at = world.durable_at(0);
+        let insert = format!("insert into t values ({id}, 11)");
+        let refused = match id {
+            1 => insert,
+            _ => format!("select 1; {insert}"),
+        };
+        let said = world.ask(1, &refused);
+        assert!(said.iter().any(|said| said.starts_with("E 23505")), "{said:?}");
+        assert!(world.durable_at(1) >= recorded_at, "a crash could take the row back");
+    }
+}
+
 /// Two transactions each make a change that is fine by itself, and not beside the other one: the second is refused, and the catalogs stay whole.
 #[test]
 fn changes_that_do_not_fit_together_are_not_both_made() {
@@ -350,7 +369,10 @@ fn a_block_commits_no_definitions_but_its_own() {
         "begin; savepoint a; create index on t (n); rollback to a",
     ];
     for first in begun {
-        for (last, left) in [("drop table staging", "other own t"), ("alter table staging rename to real", "other own real t")] {
+        for (last, left) in [
+            ("drop table staging", "other own t"),
+            ("alter table staging rename to real", "other own real t"),
+        ] {
             let mut world = filled_with(2, 10);
             world.must(0, first);
             world.must(1, "create table staging (i int); insert into staging values (1), (2)");
@@ -360,7 +382,13 @@ fn a_block_commits_no_definitions_but_its_own() {
             let tables = "select string_agg(relname, ' ' order by relname) from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace";
             assert_eq!(world.rows(1, tables), [left], "{first}, {last}");
             if left.contains("real") {
-                assert_eq!(world.rows(0, "insert into real values (3); select count(*) from real").last().unwrap(), "3");
+                assert_eq!(
+                    world
+                        .rows(0, "insert into real values (3); select count(*) from real")
+                        .last()
+                        .unwrap(),
+                    "3"
+                );
             }
             // Nor does it fail for what others have changed meanwhile.
             world.must(0, first);

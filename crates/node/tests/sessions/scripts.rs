@@ -22,6 +22,7 @@ scripts!(
     databases,
     definition_blocks,
     describe,
+    drawn_cases,
     extensions,
     functions,
     index_options,

@@ -195,7 +195,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
                 connection.input = input;
                 connection.consume_input(decoded.consumed_bytes);
                 connection.fatal = decoded.fatal;
-                self.expect_word(index, super::now_us());
+                self.expect_word(index, super::steady_us());
                 Progress::Again
             }
             Err(error) => self.refuse(index, &error),

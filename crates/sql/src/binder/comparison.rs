@@ -426,3 +426,31 @@ fn named_comparison(path: &[String]) -> Option<Comparison> {
         _ => return None,
     })
 }
+
+/// CASE of an operand that is another one each time it is evaluated, of the comparisons with each value: it is compared as it is.
+pub(super) fn switch(tests: Vec<(Expr, Expr)>, otherwise: Box<Expr>) -> Result<Expr> {
+    let mut operand = None;
+    let mut branches = Vec::with_capacity(tests.len());
+    for (test, result) in tests {
+        let Expr::Compare(Comparison::Equal, own, value) = test else {
+            return Err(of_several_types());
+        };
+        if operand.get_or_insert_with(|| own.clone()) != &own {
+            return Err(of_several_types());
+        }
+        branches.push((*value, result));
+    }
+    match operand {
+        Some(operand) => Ok(Expr::Switch {
+            operand,
+            branches,
+            otherwise,
+        }),
+        None => Ok(*otherwise),
+    }
+}
+
+fn of_several_types() -> Error {
+    Error::unsupported("CASE of a volatile operand that is compared as several types")
+        .with_hint("Cast the operand to the type of the values.")
+}

@@ -1,6 +1,6 @@
 //! Scalar expressions: from the syntax tree to typed expressions.
 
-use super::comparison::{comparison_of, pairs_of, row_of, symbol_of};
+use super::comparison::{comparison_of, pairs_of, row_of, switch, symbol_of};
 use super::naming::{column_of, found_in};
 use super::number::{number_value, signed_number, signed_value};
 use super::scope::{Found, Scope};
@@ -15,7 +15,8 @@ use crate::system_tables::ObjectKind;
 use rubato_base::text_format::TextContext;
 use rubato_base::{Array, ColumnType, DataType, Error, Result, SqlState, Value};
 use rubato_formula::{
-    ArgumentType, CastContext, Comparison, Expr, common_type, comparable, resolve_function, resolve_operator,
+    ArgumentType, CastContext, Comparison, Expr, Volatility, common_type, comparable, resolve_function,
+    resolve_operator,
 };
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
 use std::cell::{Cell, RefCell};
@@ -582,9 +583,11 @@ impl<'a> ExpressionBinder<'a> {
             .map_or_else(sqlparser::tokenizer::Span::empty, |branch| branch.result.span());
         let (mut results, column_type) = located(self.context, span, self.common("CASE", results))?;
         let otherwise = Box::new(results.pop().unwrap_or(Expr::Literal(Value::Null)));
-        let case = Expr::Case {
-            branches: tests.into_iter().zip(results).collect(),
-            otherwise,
+        let is_drawn = operand.is_some_and(|operand| operand.expr.volatility() == Volatility::Volatile);
+        let branches: Vec<(Expr, Expr)> = tests.into_iter().zip(results).collect();
+        let case = match is_drawn {
+            true => switch(branches, otherwise)?,
+            false => Expr::Case { branches, otherwise },
         };
         Ok(Typed::of(case, column_type))
     }

@@ -218,7 +218,9 @@ impl ExpressionBinder<'_> {
             .map(|argument| self.context.type_of(argument))
             .collect();
         let modifier = arguments.first().map_or(-1, |first| first.modifier);
-        if let [DataType::Char, DataType::Char | DataType::Unknown] | [DataType::Unknown, DataType::Char] = types.as_slice() {
+        if let [DataType::Char, DataType::Char | DataType::Unknown] | [DataType::Unknown, DataType::Char] =
+            types.as_slice()
+        {
             // Trailing blanks do not count: they are compared without, and the length gives them back.
             let text = |argument| {
                 let padded = self.context.coerce(argument, DataType::Char, CastContext::Implicit)?;

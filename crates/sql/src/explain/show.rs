@@ -64,23 +64,16 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
         Expr::Compare(comparison, left, right) => format!("{} {} {}", part(left), comparison.symbol(), part(right)),
         Expr::IsNull(tested) => format!("{} IS NULL", part(tested)),
         Expr::IsDistinct(left, right) => format!("{} IS DISTINCT FROM {}", part(left), part(right)),
-        Expr::Case { branches, otherwise } => {
-            let branches: Vec<String> = branches
-                .iter()
-                .map(|(condition, result)| {
-                    format!(
-                        "WHEN {} THEN {}",
-                        show(condition, name, depth + 1),
-                        show(result, name, depth + 1)
-                    )
-                })
-                .collect();
-            format!(
-                "CASE {} ELSE {} END",
-                branches.join(" "),
-                show(otherwise, name, depth + 1)
-            )
-        }
+        Expr::Case { branches, otherwise } => format!("CASE {}", cases(branches, otherwise, name, depth)),
+        Expr::Switch {
+            operand,
+            branches,
+            otherwise,
+        } => format!(
+            "CASE {} {}",
+            show(operand, name, depth + 1),
+            cases(branches, otherwise, name, depth)
+        ),
         Expr::InList(tested, items) => format!("{} IN ({})", part(tested), list(items)),
         Expr::CompareElements {
             operand,
@@ -106,6 +99,16 @@ fn show(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
     }
 }
 
+/// What stands behind CASE.
+fn cases(branches: &[(Expr, Expr)], otherwise: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
+    let show = |expr| show(expr, name, depth + 1);
+    let branches = branches.iter();
+    let branches: Vec<String> = branches
+        .map(|(condition, result)| format!("WHEN {} THEN {}", show(condition), show(result)))
+        .collect();
+    format!("{} ELSE {} END", branches.join(" "), show(otherwise))
+}
+
 fn operand(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String {
     let text = show(expr, name, depth);
     let is_atom = match expr {
@@ -114,7 +117,8 @@ fn operand(expr: &Expr, name: &dyn Fn(usize) -> String, depth: usize) -> String 
         | Expr::Parameter(_)
         | Expr::Subquery { .. }
         | Expr::Coalesce(_)
-        | Expr::Case { .. } => true,
+        | Expr::Case { .. }
+        | Expr::Switch { .. } => true,
         Expr::Call { function, .. } => !is_symbol(function.name()),
         Expr::Cast {
             operand: inner,

@@ -337,7 +337,10 @@ impl FactReader<'_> {
                 arguments.iter().enumerate().find_map(known).or_else(of_itself)
             }
             Expr::Coalesce(items) => items.iter().find_map(|item| self.type_of(item)),
-            Expr::Case { branches, otherwise } => branches
+            Expr::Case { branches, otherwise }
+            | Expr::Switch {
+                branches, otherwise, ..
+            } => branches
                 .iter()
                 .map(|(_, result)| result)
                 .chain([&**otherwise])

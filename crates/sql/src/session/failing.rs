@@ -35,6 +35,11 @@ impl Session {
         }
         let kept = self.kept_of_failure(&error);
         let ends_block = self.is_committing();
+        if self.block != Block::Explicit {
+            // An error tells of what was read, as rows do.
+            let lsn = self.read_depends_on(partition);
+            self.raise_durable(lsn);
+        }
         self.end_pauses(partition);
         let is_copying_away = self.copy_away.take().is_some();
         self.give_up_call(is_copying_away, partition);

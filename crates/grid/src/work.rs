@@ -11,7 +11,7 @@ use rubato_base::{DataType, Draws, Error, LastNumbers, Value};
 pub struct WorkMessage {
     /// The session, at the node of its client.
     pub session: u64,
-    /// Counts what the session calls for; answers have the number of their call.
+    /// Counts what the session calls for, from the life of its node on; answers have the number of their call.
     pub number: u64,
     /// What is said.
     pub content: WorkContent,

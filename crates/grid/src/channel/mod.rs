@@ -30,7 +30,9 @@ use std::fmt;
 /// on, too. Version 25: the last numbers of sequences and the time at which a transaction began go with what runs on another node.
 /// Version 26: catalogs say of domains which they are over; a refusal that the other end acts on carries a proof.
 /// Version 27: the end of a call says whether advisory locks are kept there.
-/// Version 28: a session is told that its client asks at another node that its statement be cancelled.
+/// Version 28: a session is told that its client asks at another node that its statement be cancelled;
+/// calls are counted from the life of the client's node on, and their end says what functions have set of the session's
+/// settings; databases are known by their numbers.
 pub const VERSIONS: Versions = Versions {
     lowest: 28,
     highest: 28,

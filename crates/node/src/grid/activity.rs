@@ -1,6 +1,7 @@
 //! What the sessions of other nodes do, and whom they wait for, for whoever asks here; and what they are to do.
 
 use super::GridMessage;
+use super::calls::NUMBER_BITS;
 use super::state::GridState;
 use super::traced::now_us;
 use crate::node::Shared;
@@ -35,6 +36,14 @@ pub(super) struct Activity {
 }
 
 impl Activity {
+    /// Of this life.
+    pub(super) fn new(life: u64) -> Activity {
+        Activity {
+            last_number: life << NUMBER_BITS,
+            ..Activity::default()
+        }
+    }
+
     /// Sessions to be woken.
     pub(super) fn take_woken(&mut self) -> Vec<SessionId> {
         std::mem::take(&mut self.woken)

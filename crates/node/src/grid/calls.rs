@@ -16,10 +16,14 @@ use std::sync::Arc;
 /// What a session has told a node that keeps one for it: its settings, and the last numbers that it has had of sequences.
 type Told = (Arc<[(String, String)]>, Option<Arc<LastNumbers>>);
 
+/// What one life of a node calls or asks for is counted in so many bits: an answer to an earlier life is known by its number. Sessions have
+/// the same numbers in each life.
+pub(super) const NUMBER_BITS: u32 = 40;
+
 /// What a session has called for.
 #[derive(Default)]
 struct Calling {
-    /// Of its last call, which may have ended.
+    /// Of its last call, which may have ended: the life of this node, and which of the session's calls it is.
     number: u64,
     /// The node that has not said how that call ended.
     awaits: Option<NodeId>,
@@ -147,7 +151,11 @@ impl GridState {
         if !self.reaches(to) {
             return Err(cannot_be_reached(to));
         }
-        let calling = self.calls.sessions.entry(session).or_default();
+        let life = self.standing.life;
+        let calling = self.calls.sessions.entry(session).or_insert_with(|| Calling {
+            number: life << NUMBER_BITS,
+            ..Calling::default()
+        });
         calling.number += 1;
         calling.answers.clear();
         (calling.awaits, calling.called) = (Some(to), Some(to));

@@ -248,7 +248,7 @@ impl GridNode {
                 cut_off: CutOff::default(),
                 ways: Ways::default(),
                 numbers: Numbers::new(standing.life),
-                activity: Activity::default(),
+                activity: Activity::new(standing.life),
                 tellings: Tellings::default(),
                 traces: Traces::default(),
                 catalogs: Catalogs::new(Arc::clone(&node.0.answers_held), &partition.databases),

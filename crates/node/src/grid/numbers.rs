@@ -1,6 +1,6 @@
 //! Numbers of sequences: the keeper gives them, sessions of all other nodes ask for them.
 
-use super::calls::cannot_be_reached;
+use super::calls::{NUMBER_BITS, cannot_be_reached};
 use super::state::GridState;
 use super::{GridMessage, SAY_AGAIN_ROUNDS};
 use rubato_base::{Error, Lsn, NodeId, Result, SessionId, SqlState};
@@ -8,8 +8,6 @@ use rubato_grid::numbers::{NUMBERS_MAX, NumbersMessage};
 use rubato_sql::partition::Partition;
 use std::collections::BTreeMap;
 
-/// Questions of one life of a node are counted in so many bits: an answer to an earlier one is known by its number.
-const NUMBER_BITS: u32 = 40;
 /// Rounds for which a node that is not reached itself may answer by way of another one.
 const PATIENCE_ROUNDS: u32 = 40;
 

@@ -66,6 +66,14 @@ impl<T> Held<T> {
         self.values.append(&mut self.patient);
     }
 
+    /// Only this is still to leave.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        self.ready.retain(&is_kept);
+        for values in [&mut self.values, &mut self.patient] {
+            values.retain(|_, value| is_kept(value));
+        }
+    }
+
     /// What may leave now.
     pub(crate) fn take_ready(&mut self, forced: Lsn) -> Vec<T> {
         let behind = (Lsn(forced.0.saturating_add(1)), 0);

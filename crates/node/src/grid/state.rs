@@ -160,6 +160,10 @@ impl GridState {
         self.on_far_node_down(node);
         self.activity.give_up(node);
         self.numbers.give_up(node);
+        // Whoever comes by the next channel has not called for it.
+        let is_kept = |(to, message): &(NodeId, GridMessage)| *to != node || !matches!(message, GridMessage::Work(_));
+        self.outgoing.retain(is_kept);
+        self.leaving.retain(is_kept);
         self.work.push(hosted::Heard::Down(node));
     }
 

@@ -142,6 +142,8 @@ impl HostedSessions {
         match heard {
             Heard::Message(from, message) => self.on_message(from, message, shared),
             Heard::Down(node) => {
+                // What ended before and is still held back is for clients that are gone: others come by the next channel.
+                shared.hosting.said.lock().retain(|(_, to, _)| *to != node);
                 let gone: Vec<Client> = self.hosted.keys().filter(|client| client.0 == node).copied().collect();
                 gone.into_iter().flat_map(|client| self.on_gone(client)).collect()
             }

@@ -12,6 +12,7 @@ mod cursors;
 mod databases;
 mod definitions;
 mod explained;
+mod former_life;
 mod given_up;
 mod growth;
 mod in_doubt;

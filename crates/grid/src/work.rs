@@ -44,7 +44,7 @@ pub enum WorkContent {
 pub struct WorkCall {
     /// Who asks.
     pub user: String,
-    /// The database.
+    /// The database, as it was called when the client's session began.
     pub database: String,
     /// The number by which the client is known.
     pub backend_id: i32,
@@ -134,10 +134,14 @@ pub struct WorkEnd {
     pub catalog: WorkCatalog,
     /// Numbers of sequences that the session has had since the last end.
     pub numbers: LastNumbers,
+    /// What functions have set of the session's settings since the last end, in their order: name, value, and whether it is LOCAL.
+    pub settings: Vec<(String, String, bool)>,
+    /// Whether a session has taken in what the call said of its client. If not, the client's node says it again.
+    pub is_taken_in: bool,
 }
 
 impl WorkEnd {
-    /// One that failed, and its transaction with it.
+    /// One that failed, and its transaction with it; nobody has taken in what the call said of the client.
     pub fn lost(error: Error) -> WorkEnd {
         WorkEnd {
             outcome: WorkOutcome::Failed(error),
@@ -146,6 +150,8 @@ impl WorkEnd {
             locks: false,
             catalog: WorkCatalog::AsBefore,
             numbers: LastNumbers::default(),
+            settings: Vec::new(),
+            is_taken_in: false,
         }
     }
 }

@@ -516,6 +516,10 @@ impl Choices<'_> {
                 _ => WorkCatalog::Own(self.text().into_bytes()),
             },
             numbers: self.last_numbers(),
+            settings: (0..self.of(3))
+                .map(|_| (self.text(), self.text(), self.truth()))
+                .collect(),
+            is_taken_in: self.truth(),
         }
     }
 

@@ -233,7 +233,7 @@ pub enum Home {
 pub struct Call {
     /// Who asks.
     pub user: String,
-    /// The database.
+    /// The database, as it was called when the session began.
     pub database: String,
     /// The number by which the client is known.
     pub backend_id: i32,
@@ -332,6 +332,8 @@ pub struct Ended {
     pub catalog: Option<Option<Arc<Catalog>>>,
     /// Numbers of sequences that it has had there.
     pub numbers: LastNumbers,
+    /// What functions have set there of the session's settings: name, value, and whether it is LOCAL.
+    pub settings: Vec<(String, String, bool)>,
 }
 
 impl Ended {
@@ -343,6 +345,7 @@ impl Ended {
             temporary: None,
             catalog: None,
             numbers: LastNumbers::default(),
+            settings: Vec::new(),
         }
     }
 }

@@ -243,6 +243,13 @@ fn put_end(out: &mut Vec<u8>, end: &WorkEnd) {
         }
     }
     put_numbers(out, &end.numbers);
+    put_length(out, end.settings.len());
+    for (name, value, local) in &end.settings {
+        put_text(out, name);
+        put_text(out, value);
+        put_bool(out, *local);
+    }
+    put_bool(out, end.is_taken_in);
 }
 
 fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
@@ -275,6 +282,10 @@ fn read_end(reader: &mut ByteReader<'_>) -> Result<WorkEnd> {
         locks,
         catalog,
         numbers: read_numbers(reader)?,
+        settings: read_list(reader, |reader| {
+            Ok((read_text(reader)?, read_text(reader)?, read_bool(reader)?))
+        })?,
+        is_taken_in: read_bool(reader)?,
     })
 }
 

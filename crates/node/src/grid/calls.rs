@@ -35,8 +35,10 @@ struct Calling {
     may_commit: bool,
     /// What has come and was not taken.
     answers: VecDeque<Answer>,
-    /// The nodes that keep a session for it, and what they were told.
-    told: BTreeMap<NodeId, Told>,
+    /// The nodes that may keep a session for it, and what these have taken in of the client, where that is known.
+    told: BTreeMap<NodeId, Option<Told>>,
+    /// What the call says of the client: it is told when the answer says that it was taken in.
+    says: Option<Told>,
     /// The node that has its advisory locks.
     locks_at: Option<NodeId>,
 }
@@ -123,6 +125,10 @@ impl Calls {
         }
         if let Some(end) = &end {
             calling.awaits = None;
+            let says = calling.says.take().filter(|_| end.is_taken_in);
+            if let (Some(told), Some(says)) = (calling.told.get_mut(&from), says) {
+                *told = Some(says);
+            }
             match end.locks {
                 true => calling.locks_at = Some(from),
                 false => drop(calling.locks_at.take_if(|keeper| *keeper == from)),
@@ -162,8 +168,8 @@ impl GridState {
         calling.in_block = call.in_block || call.begin.is_some();
         let commits = matches!(&call.run, Run::Text(text) if text == "COMMIT");
         calling.may_commit = commits || !(calling.in_block || call.only_reads);
-        let told = (Arc::clone(&call.settings), call.numbers.clone());
-        let known = calling.told.insert(to, told);
+        calling.says = Some((Arc::clone(&call.settings), call.numbers.clone()));
+        let known = calling.told.insert(to, None).flatten();
         let knows_settings = { known.as_ref() }.is_some_and(|(settings, _)| *settings == call.settings);
         let knows_numbers = known.map_or(call.numbers.is_none(), |(_, numbers)| numbers == call.numbers);
         let settings = (!knows_settings).then(|| call.settings.to_vec());
@@ -204,7 +210,7 @@ impl GridState {
             return;
         };
         calling.answers.clear();
-        calling.awaits = None;
+        (calling.awaits, calling.says) = (None, None);
         let number = calling.number;
         if let Some(node) = calling.called.take() {
             self.send_work(session, node, number, WorkContent::GiveUp);
@@ -325,5 +331,6 @@ fn ended(end: WorkEnd) -> Ended {
         temporary: (end.temporary != 0).then_some(SchemaId(end.temporary)),
         catalog,
         numbers: end.numbers,
+        settings: end.settings,
     }
 }

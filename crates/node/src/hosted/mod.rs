@@ -341,6 +341,8 @@ impl HostedSessions {
                 locks: work.session.keeps_locks(),
                 catalog: hosted.catalog_of(&work.session),
                 numbers: work.session.new_numbers(),
+                settings: work.session.new_settings(),
+                is_taken_in: true,
             });
             let content = WorkContent::Answer { told, end };
             say(shared, client, hosted.number, content, work.durable_at);
@@ -383,7 +385,18 @@ impl HostedSessions {
                 }
                 Err(end) => {
                     let locks = session.keeps_locks();
-                    say_end(shared, client, number, WorkEnd { locks, ..end }, Lsn(0));
+                    let is_taken_in = true;
+                    say_end(
+                        shared,
+                        client,
+                        number,
+                        WorkEnd {
+                            locks,
+                            is_taken_in,
+                            ..end
+                        },
+                        Lsn(0),
+                    );
                 }
             }
         }

@@ -111,11 +111,8 @@ impl Responder for HostedResponder {
         self.status = status;
     }
 
-    fn parameter_status(&mut self, name: &str, value: &str) {
-        if self.hears == Hears::All {
-            self.client.parameter_status(name, value);
-        }
-    }
+    /// The client's own session tells it, which follows what is set here.
+    fn parameter_status(&mut self, _: &str, _: &str) {}
 
     fn copy_in(&mut self, format: Format, columns: usize) {
         self.client.copy_in(format, columns);

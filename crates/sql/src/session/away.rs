@@ -352,7 +352,7 @@ impl Session {
 
     pub(super) fn end_call(&mut self, end: Ended, partition: &mut Partition, responder: &mut dyn Responder) -> Next {
         self.deadline_us = None;
-        self.hear_of_temporary(&end);
+        self.hear_of_temporary(end.temporary);
         self.taken.had.hear(&end.numbers);
         let ran_at = self.away.as_ref().map(Away::node);
         let is_cancelled = self.away.as_ref().is_some_and(|away| away.cancelled.is_some());
@@ -370,6 +370,9 @@ impl Session {
                 return Next::To(StageKind::Parser);
             }
             _ => self.note_status(end.status, end.catalog),
+        }
+        if end.outcome.is_ok() {
+            self.follow_settings(&end.settings, responder);
         }
         match end.outcome {
             // It was looked at before.
@@ -456,13 +459,6 @@ impl Session {
         }
     }
 
-    /// The keeper says where it has made temporary relations for the session.
-    fn hear_of_temporary(&mut self, end: &Ended) {
-        if end.temporary.is_some() {
-            self.know_temporary(end.temporary);
-        }
-    }
-
     /// Whether another node owes an answer.
     pub(super) fn awaits_other(&self) -> bool {
         self.away.as_ref().is_some_and(|away| away.waits)
@@ -479,7 +475,7 @@ impl Session {
         let Some(end) = end else {
             return Ok(Some(self.await_answer()));
         };
-        self.hear_of_temporary(&end);
+        self.hear_of_temporary(end.temporary);
         let outcome = self.outcome_of_cancelled(end.outcome);
         let away = self.away.take();
         self.deadline_us = None;

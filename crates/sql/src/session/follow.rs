@@ -2,7 +2,7 @@
 
 use super::away::Away;
 use super::replay::sets_only;
-use super::{Current, Session};
+use super::{Block, Current, Session};
 use crate::client::{Format, Formats, Responder};
 use crate::grid::{Call, Home, Run};
 use crate::partition::Partition;
@@ -163,6 +163,23 @@ impl Session {
             }
             _ => {}
         }
+    }
+
+    /// Functions have set something where the statement ran: that is the session's wherever its next one runs.
+    pub(super) fn follow_settings(&mut self, set: &[(String, String, bool)], responder: &mut dyn Responder) {
+        if set.is_empty() {
+            return;
+        }
+        let has_ended = self.block == Block::None && self.away.is_none();
+        for (name, value, local) in set.iter().filter(|(_, _, local)| !(*local && has_ended)) {
+            // It was checked there.
+            let _ = self.settings.set_within(name, value, *local);
+        }
+        let mut reports = self.settings.take_untold();
+        if has_ended {
+            reports.extend(self.settings.end_transaction(true));
+        }
+        self.after_settings(reports, responder);
     }
 
     /// Whether the statement does no more than to set something of the session, whose transaction runs elsewhere: its settings are here,

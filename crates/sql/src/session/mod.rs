@@ -446,6 +446,7 @@ impl Session {
     pub fn serve_another_node(&mut self, schema: SchemaId, is_sent_on: bool) {
         (self.is_hosted, self.is_sent_on) = (true, is_sent_on);
         self.facts.serves_another();
+        self.settings.serve_another_node();
         self.temporary.make(schema);
     }
 
@@ -458,6 +459,11 @@ impl Session {
     pub fn take_settings_over(&mut self, changed: &[(String, String)]) {
         self.settings.take_over(changed);
         self.settings.shape(&mut self.text);
+    }
+
+    /// What functions have set of these settings since that was asked last.
+    pub fn new_settings(&mut self) -> Vec<(String, String, bool)> {
+        self.settings.take_set_here()
     }
 
     /// What other sessions see of this one.

@@ -26,7 +26,12 @@ pub struct Settings {
     path_changes: u64,
     /// What functions have changed and the client has yet to be told of.
     untold: Vec<(String, String)>,
+    /// In a session for a client of another node: what functions have set, for that node to be told.
+    set_here: Option<Vec<SetHere>>,
 }
+
+/// What a function has set: name, value, whether LOCAL; and how many changes of the transaction there were by then.
+type SetHere = ((String, String, bool), usize);
 
 /// A change that the client is told of.
 pub type Report = Option<(String, String)>;
@@ -57,6 +62,8 @@ impl Settings {
     pub fn take_over(&mut self, changed: &[(String, String)]) {
         let changed: BTreeMap<String, String> = changed.iter().cloned().collect();
         if self.changed != changed {
+            // What is to be put back, and when, the other session knows.
+            self.undo.clear();
             self.changed = changed;
             self.is_unshaped = true;
             self.path_changes += 1;
@@ -106,7 +113,22 @@ impl Settings {
     pub fn set_within(&mut self, name: &str, value: &str, local: bool) -> Result<()> {
         let report = self.set(name, Some(value), local)?;
         self.untold.extend(report);
+        let changes = self.undo.len();
+        if let Some(set_here) = &mut self.set_here {
+            set_here.push(((name.to_owned(), value.to_owned(), local), changes));
+        }
         Ok(())
+    }
+
+    /// The settings are those of a session on another node, which follows what functions set here.
+    pub fn serve_another_node(&mut self) {
+        self.set_here = Some(Vec::new());
+    }
+
+    /// What functions have set here since this was asked last, if it was not undone.
+    pub fn take_set_here(&mut self) -> Vec<(String, String, bool)> {
+        let set_here = self.set_here.as_mut().map(std::mem::take);
+        set_here.into_iter().flatten().map(|(set, _)| set).collect()
     }
 
     /// What functions have changed, for the client to be told of.
@@ -141,6 +163,9 @@ impl Settings {
     /// The transaction ends: what is LOCAL, and after a rollback everything changed within it, is put back. Gives what the client is
     /// told of.
     pub fn end_transaction(&mut self, committed: bool) -> Vec<(String, String)> {
+        if !committed {
+            self.forget_set_here(0);
+        }
         let mut reports = self.take_untold();
         let mut lasting = BTreeSet::new();
         while let Some((name, before, local)) = self.undo.pop() {
@@ -161,11 +186,19 @@ impl Settings {
 
     /// The transaction goes back to a savepoint. Gives what the client is told of.
     pub fn roll_back_to(&mut self, mark: usize) -> Vec<(String, String)> {
+        self.forget_set_here(mark);
         let changed = self.undo.split_off(mark.min(self.undo.len()));
         let put_back = changed.into_iter().rev();
         put_back
             .filter_map(|(name, before, _)| self.put_back(name, before))
             .collect()
+    }
+
+    /// Changes behind the first ones of the transaction are undone.
+    fn forget_set_here(&mut self, first: usize) {
+        if let Some(set_here) = &mut self.set_here {
+            set_here.retain(|(_, changes)| *changes <= first);
+        }
     }
 
     fn put_back(&mut self, name: String, before: Option<String>) -> Report {

@@ -81,6 +81,13 @@ impl Session {
         }
     }
 
+    /// The keeper says where it has made them for the session, if it has.
+    pub(super) fn hear_of_temporary(&mut self, schema: Option<SchemaId>) {
+        if schema.is_some() {
+            self.know_temporary(schema);
+        }
+    }
+
     /// The schema of temporary relations that are on this node.
     pub fn temporary_here(&self) -> Option<SchemaId> {
         (!self.temporary.is_elsewhere).then_some(self.temporary.schema)

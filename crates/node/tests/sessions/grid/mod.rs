@@ -28,6 +28,7 @@ mod pieces;
 mod pipelines;
 mod placement;
 mod savepoints;
+mod settings;
 mod shown;
 mod spread;
 mod ticks;

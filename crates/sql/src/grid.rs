@@ -67,8 +67,8 @@ pub trait GridDesk: Send + Sync {
     /// The next piece of the answer, if it has come. The node goes on with what it has to say when a piece was taken.
     fn take_answer(&self, session: SessionId) -> Option<Answer>;
 
-    /// What the session has called for is to be cancelled where it runs. True if it may commit there by itself: how it has ended is to be
-    /// awaited then, and is told as ever.
+    /// What the session has called for is to be cancelled where it runs. True if something may be left of it there that an error does not
+    /// undo, a commit or a lock: how it has ended is to be awaited then, and is told as ever.
     fn cancel(&self, session: SessionId) -> bool;
 
     /// The session does not want what it has called for any more, or sends no more data to a COPY that awaits it there.
@@ -245,6 +245,8 @@ pub struct Call {
     pub begin: Option<String>,
     /// Whether the statement only reads: nothing is in doubt if its answer is lost.
     pub only_reads: bool,
+    /// Whether it may take or give back advisory locks that its transaction does not end.
+    pub may_lock: bool,
     /// The schema of the session's temporary relations, as the keeper has called it.
     pub temporary: Option<SchemaId>,
     /// Where the statement belongs, if it is traced.

@@ -67,6 +67,8 @@ pub struct KnownNeeds {
     shown: OnceLock<u8>,
     /// It takes no numbers of sequences, and needs nothing else that there is once.
     takes_nothing: OnceLock<bool>,
+    /// See [`may_lock`].
+    may_lock: OnceLock<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -320,11 +322,21 @@ fn is_shared(function: &Function) -> bool {
 
 /// Whether it calls a function that changes something shared, or depends on it.
 fn calls_shared(plan: &Plan) -> bool {
+    calls(plan, &is_shared)
+}
+
+/// Whether it takes or gives back advisory locks that are the session's, whatever becomes of its transaction.
+pub(crate) fn may_lock(plan: &Plan) -> bool {
+    let is_lock = |function: &Function| function.name().contains("_advisory_") && !function.name().contains("_xact_");
+    *plan.needs.may_lock.get_or_init(|| calls(plan, &is_lock))
+}
+
+fn calls(plan: &Plan, is: &dyn Fn(&Function) -> bool) -> bool {
     let mut found = false;
     let mut look = |expr: &Expr| {
         expr.walk(&mut |node| {
             if let Expr::Call { function, .. } = node {
-                found |= is_shared(function);
+                found |= is(function);
             }
         });
     };

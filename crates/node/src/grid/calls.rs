@@ -33,6 +33,8 @@ struct Calling {
     in_block: bool,
     /// Whether the call may have committed something.
     may_commit: bool,
+    /// Whether it may have taken a lock of the session's.
+    may_lock: bool,
     /// What has come and was not taken.
     answers: VecDeque<Answer>,
     /// The nodes that may keep a session for it, and what these have taken in of the client, where that is known.
@@ -166,6 +168,7 @@ impl GridState {
         calling.answers.clear();
         (calling.awaits, calling.called) = (Some(to), Some(to));
         calling.in_block = call.in_block || call.begin.is_some();
+        calling.may_lock = call.may_lock;
         let commits = matches!(&call.run, Run::Text(text) if text == "COMMIT");
         calling.may_commit = commits || !(calling.in_block || call.only_reads);
         calling.says = Some((Arc::clone(&call.settings), call.numbers.clone()));
@@ -219,7 +222,8 @@ impl GridState {
 
     /// See [`rubato_sql::grid::GridDesk::cancel`].
     pub(super) fn cancel(&mut self, session: SessionId) -> bool {
-        let Some(calling) = self.calls.sessions.get(&session).filter(|calling| calling.may_commit) else {
+        let leaves_something = |calling: &&Calling| calling.may_commit || calling.may_lock;
+        let Some(calling) = self.calls.sessions.get(&session).filter(leaves_something) else {
             return false;
         };
         let (number, awaits, is_answered) = (calling.number, calling.awaits, !calling.answers.is_empty());

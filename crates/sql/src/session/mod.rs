@@ -86,6 +86,7 @@ use crate::far::Mark;
 use crate::insight::SessionFacts;
 use crate::partition::Partition;
 use crate::plan::PlanBody;
+use crate::route::may_lock;
 use crate::statement::{Statement, Utility};
 use block::OpenTransaction;
 use environment::TakenNumbers;
@@ -242,6 +243,11 @@ impl Current {
     /// Whether it is planned, and cannot write.
     fn only_reads(&self) -> bool {
         matches!(&self.statement, Statement::Planned(plan) if plan.read_only)
+    }
+
+    /// Whether it is planned, and may take or give back advisory locks that its transaction does not end.
+    fn may_lock(&self) -> bool {
+        matches!(&self.statement, Statement::Planned(plan) if may_lock(plan))
     }
 
     /// Whether it is what EXECUTE of a script runs, or what is run again: its parameters stand in its text as `$n`.

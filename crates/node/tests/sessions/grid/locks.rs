@@ -63,3 +63,42 @@ fn who_may_have_lost_an_advisory_lock_is_ended() {
         assert_eq!(ended, is_ended, "{statements:?}");
     }
 }
+
+/// A cancel that crosses the answer that a lock was taken comes too late.
+#[test]
+fn who_is_told_that_it_was_cancelled_has_no_lock() {
+    for locks in ["SELECT pg_advisory_lock(7)", "SELECT pg_try_advisory_lock(7)"] {
+        for before in ["", "BEGIN; SELECT pg_advisory_xact_lock(8)"] {
+            for is_granted in [true, false] {
+                let mut sites = followed();
+                if !before.is_empty() {
+                    ask_at(1, &mut sites, before);
+                }
+                if !is_granted {
+                    ask_at(0, &mut sites, "SELECT pg_advisory_lock(7)");
+                }
+                sites[1].send(locks);
+                sites[1].node.on_wake();
+                for (_, message) in sites[1].node.poll_outgoing() {
+                    sites[0].node.on_message(NodeId(1), message);
+                }
+                sites[0].turn();
+                assert!(sites[1].idle.is_none(), "its answer is on its way");
+                sites[1].worker.cancel(SessionId(1), CancelReason::ClientRequest);
+                sites[1].turn();
+                work(&mut sites);
+                let told = sites[1].said();
+                let is_cancelled = told.iter().any(|told| told.starts_with("E 57014"));
+                if !is_granted {
+                    ask_at(0, &mut sites, "SELECT pg_advisory_unlock(7)");
+                    work(&mut sites);
+                }
+                let free = ask_at(0, &mut sites, "SELECT pg_try_advisory_lock(7)");
+                let has_lock = free.contains(&"D f".to_owned());
+                let context = format!("{before:?} {locks} {is_granted}: {told:?} {free:?}");
+                assert_eq!(has_lock, is_granted, "{context}");
+                assert!(!(is_cancelled && has_lock), "{context}");
+            }
+        }
+    }
+}

@@ -46,6 +46,8 @@ pub struct WorkCall {
     pub user: String,
     /// The database, as it was called when the client's session began.
     pub database: String,
+    /// Its number.
+    pub database_id: u32,
     /// The number by which the client is known.
     pub backend_id: i32,
     /// Settings that are not as they begin, if they have changed since the last call.

@@ -555,6 +555,7 @@ impl Choices<'_> {
             _ => WorkContent::Call(Box::new(WorkCall {
                 user: self.text(),
                 database: self.text(),
+                database_id: self.small(),
                 backend_id: self.small() as i32,
                 settings: self.truth().then(|| self.texts()),
                 in_block: self.truth(),

@@ -180,6 +180,62 @@ impl NodeWorker {
         }
     }
 
+    /// Opens a session, in this database if it is for a client of another node who is in it.
+    ///
+    /// Errors: 3D000, 55000, 57P03; those of settings.
+    fn open(
+        &mut self,
+        start: SessionStart,
+        in_database: Option<DatabaseId>,
+        responder: &mut Box<dyn Responder>,
+    ) -> Result<Box<Session>> {
+        let partition = self.shared.partition.lock();
+        // Whoever asks by way of a connection alone whether the node works goes to another one.
+        partition.grid.as_ref().map_or(Ok(()), |desk| desk.serves())?;
+        let (database_id, settings) = match in_database {
+            // Its client is in it, and says which settings it has.
+            Some(id) if partition.databases.get(id).is_some() => (id, Vec::new()),
+            Some(_) => return Err(no_database(&start.database)),
+            None => database_of(&start, &partition.databases)?,
+        };
+        let identity = Identity {
+            user: start.user,
+            database: start.database,
+            database_id,
+            backend_id: (start.session.0 & 0x7fff_ffff) as i32,
+            remote: start.remote,
+            local: start.local,
+            signals: start.signals,
+            node_started_us: self.shared.started_us,
+        };
+        let id = partition_session(start.session, self.index);
+        let seed = SessionSeed::new(self.shared.settings.secret, start.session.0, self.now_us);
+        let mut session = Session::new(id, self.index, identity, seed);
+        if partition.grid.as_ref().is_some_and(|desk| desk.keeper().is_some()) {
+            session.has_temporary_elsewhere();
+        }
+        // Whoever is in a database is known before somebody may drop it.
+        self.insight.add_session(session.facts());
+        drop(partition);
+        session.tell_server(start.server);
+        if self.shared.settings.tracer.is_some() {
+            session.may_be_traced();
+        }
+        for (name, value) in settings {
+            // One that is no longer known is passed over: it must not keep everybody out.
+            if let Ok(Some((name, value))) = session.startup_setting(&name, &value) {
+                responder.parameter_status(&name, &value);
+            }
+        }
+        for (name, value) in &start.settings {
+            if let Some((name, value)) = session.startup_setting(name, value)? {
+                responder.parameter_status(&name, &value);
+            }
+        }
+        session.facts().begin_at(self.now_us - EPOCH_2000_US);
+        Ok(Box::new(session))
+    }
+
     fn do_tasks(&mut self, tasks: Vec<Task>) {
         for task in tasks {
             match task {
@@ -188,8 +244,8 @@ impl NodeWorker {
                     let is_cancelled = self.cancel_if_under_way(session, CancelReason::ClientRequest);
                     self.hosted.on_cancelled(session, is_cancelled);
                 }
-                Task::Open(client, start, mut responder) => {
-                    let opened = self.open_session(*start, &mut responder);
+                Task::Open(client, start, database, mut responder) => {
+                    let opened = self.open(*start, Some(database), &mut responder);
                     let opened = opened.map(|session| (session, responder));
                     let tasks = self.hosted.on_opened(client, opened, &self.shared);
                     self.do_tasks(tasks);
@@ -308,46 +364,7 @@ impl StatementWorker for NodeWorker {
     type Responder = Box<dyn Responder>;
 
     fn open_session(&mut self, start: SessionStart, responder: &mut Box<dyn Responder>) -> Result<Box<Session>> {
-        let partition = self.shared.partition.lock();
-        // Whoever asks by way of a connection alone whether the node works goes to another one.
-        partition.grid.as_ref().map_or(Ok(()), |desk| desk.serves())?;
-        let (database_id, settings) = database_of(&start, &partition.databases)?;
-        let identity = Identity {
-            user: start.user,
-            database: start.database,
-            database_id,
-            backend_id: (start.session.0 & 0x7fff_ffff) as i32,
-            remote: start.remote,
-            local: start.local,
-            signals: start.signals,
-            node_started_us: self.shared.started_us,
-        };
-        let id = partition_session(start.session, self.index);
-        let seed = SessionSeed::new(self.shared.settings.secret, start.session.0, self.now_us);
-        let mut session = Session::new(id, self.index, identity, seed);
-        if partition.grid.as_ref().is_some_and(|desk| desk.keeper().is_some()) {
-            session.has_temporary_elsewhere();
-        }
-        // Whoever is in a database is known before somebody may drop it.
-        self.insight.add_session(session.facts());
-        drop(partition);
-        session.tell_server(start.server);
-        if self.shared.settings.tracer.is_some() {
-            session.may_be_traced();
-        }
-        for (name, value) in settings {
-            // One that is no longer known is passed over: it must not keep everybody out.
-            if let Ok(Some((name, value))) = session.startup_setting(&name, &value) {
-                responder.parameter_status(&name, &value);
-            }
-        }
-        for (name, value) in &start.settings {
-            if let Some((name, value)) = session.startup_setting(name, value)? {
-                responder.parameter_status(&name, &value);
-            }
-        }
-        session.facts().begin_at(self.now_us - EPOCH_2000_US);
-        Ok(Box::new(session))
+        self.open(start, None, responder)
     }
 
     fn submit(&mut self, work: SessionWork) {

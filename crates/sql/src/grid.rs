@@ -88,7 +88,7 @@ pub trait GridDesk: Send + Sync {
 
     /// What is so on all other nodes that can be reached: rows of these views (a bit for each), each with the number of its view, with the
     /// names of a database. `None`: they are asked for, the session is woken when they have come, and asks again.
-    fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<Vec<(u8, Vec<Value>)>>;
+    fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<OfOthers>;
 
     /// Tells the sessions of other nodes that listen what a transaction of this one tells, once the log is forced so far: how far it has to
     /// be before all of them are told, behind what was told before. Who tells more, by way of another node, does so behind that.
@@ -235,6 +235,8 @@ pub struct Call {
     pub user: String,
     /// The database, as it was called when the session began.
     pub database: String,
+    /// Its number.
+    pub database_id: DatabaseId,
     /// The number by which the client is known.
     pub backend_id: i32,
     /// The session's settings that are not as they begin.
@@ -259,6 +261,15 @@ pub struct Call {
     pub began_us: Option<i64>,
     /// What is run.
     pub run: Run,
+}
+
+/// What is so on other nodes.
+#[derive(Clone, Debug, Default)]
+pub struct OfOthers {
+    /// Rows of views, each with the number of its view.
+    pub rows: Vec<(u8, Vec<Value>)>,
+    /// The nodes that can be reached and have not said anything for so long that they were given up.
+    pub silent: Vec<NodeId>,
 }
 
 /// What a [`Call`] runs.

@@ -52,6 +52,7 @@ pub(super) fn read_work(reader: &mut ByteReader<'_>) -> Result<WorkMessage> {
 fn put_call(out: &mut Vec<u8>, call: &WorkCall) {
     put_text(out, &call.user);
     put_text(out, &call.database);
+    put_u32(out, call.database_id);
     put_u32(out, call.backend_id as u32);
     put_option(out, call.settings.as_ref(), |out, settings| {
         put_length(out, settings.len());
@@ -172,6 +173,7 @@ fn read_call(reader: &mut ByteReader<'_>) -> Result<WorkCall> {
     Ok(WorkCall {
         user: read_text(reader)?,
         database: read_text(reader)?,
+        database_id: reader.u32()?,
         backend_id: reader.u32()? as i32,
         settings: read_option(reader, |reader| {
             read_list(reader, |reader| Ok((read_text(reader)?, read_text(reader)?)))

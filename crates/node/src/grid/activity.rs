@@ -8,6 +8,7 @@ use crate::node::Shared;
 use rubato_base::{Lsn, NodeId, SessionId, Value};
 use rubato_grid::sessions::{Asked as SessionAsked, SESSIONS_MAX, SessionsMessage};
 use rubato_sql::databases::DatabaseId;
+use rubato_sql::grid::OfOthers;
 use rubato_sql::partition::Partition;
 use rubato_sql::system_tables::{IN_DOUBT, InDoubt, rows_here};
 use rubato_stages::worker::Signal;
@@ -23,7 +24,7 @@ struct Asked {
     shown: (u8, DatabaseId),
     /// Who has yet to answer.
     missing: BTreeSet<NodeId>,
-    rows: Vec<(u8, Vec<Value>)>,
+    told: OfOthers,
     rounds: u32,
 }
 
@@ -68,7 +69,7 @@ impl Activity {
         for (session, asked) in &mut self.asked {
             asked.rounds += 1;
             if asked.rounds == SILENT_ROUNDS && !asked.missing.is_empty() {
-                asked.missing.clear();
+                asked.told.silent = std::mem::take(&mut asked.missing).into_iter().collect();
                 self.woken.push(*session);
             }
         }
@@ -77,24 +78,20 @@ impl Activity {
 
 impl GridState {
     /// See [`rubato_sql::grid::GridDesk::take_sessions`].
-    pub(super) fn take_sessions(
-        &mut self,
-        session: SessionId,
-        shown: (u8, DatabaseId),
-    ) -> Option<Vec<(u8, Vec<Value>)>> {
+    pub(super) fn take_sessions(&mut self, session: SessionId, shown: (u8, DatabaseId)) -> Option<OfOthers> {
         let (views, database) = shown;
         let asked = self.activity.asked.get(&session);
         if let Some(asked) = asked.filter(|asked| asked.shown == shown) {
             if !asked.missing.is_empty() {
                 return None;
             }
-            return self.activity.asked.remove(&session).map(|asked| asked.rows);
+            return self.activity.asked.remove(&session).map(|asked| asked.told);
         }
         let own = self.settings.id;
         let others = self.settings.nodes.iter().copied();
         let missing: BTreeSet<NodeId> = others.filter(|node| *node != own && self.calls.is_up(*node)).collect();
         if missing.is_empty() {
-            return Some(Vec::new());
+            return Some(OfOthers::default());
         }
         self.activity.last_number += 1;
         let number = self.activity.last_number;
@@ -111,7 +108,7 @@ impl GridState {
             number,
             shown,
             missing,
-            rows: Vec::new(),
+            told: OfOthers::default(),
             rounds: 0,
         };
         self.activity.asked.insert(session, asked);
@@ -150,7 +147,7 @@ impl GridState {
                     return;
                 };
                 asked.missing.remove(&from);
-                asked.rows.extend(rows);
+                asked.told.rows.extend(rows);
                 if asked.missing.is_empty() {
                     self.activity.woken.push(session);
                 }

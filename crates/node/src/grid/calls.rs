@@ -181,6 +181,7 @@ impl GridState {
         let content = WorkContent::Call(Box::new(WorkCall {
             user: call.user,
             database: call.database,
+            database_id: call.database_id.0,
             backend_id: call.backend_id,
             settings,
             in_block: call.in_block,

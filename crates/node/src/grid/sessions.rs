@@ -11,7 +11,7 @@ use rubato_sql::catalog::Catalog;
 use rubato_sql::channels::Told;
 use rubato_sql::databases::{DatabaseId, Databases};
 use rubato_sql::far::Whereabouts;
-use rubato_sql::grid::{Answer, Call, FarTold, Followed, GridDesk, Home};
+use rubato_sql::grid::{Answer, Call, FarTold, Followed, GridDesk, Home, OfOthers};
 use rubato_sql::outcomes::never_given;
 use rubato_sql::plan::Plan;
 use rubato_sql::route::{Route, needs_numbers_only};
@@ -248,7 +248,7 @@ impl GridDesk for GridShared {
         self.state.lock().forget_questions(session);
     }
 
-    fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<Vec<(u8, Vec<Value>)>> {
+    fn take_sessions(&self, session: SessionId, shown: (u8, DatabaseId)) -> Option<OfOthers> {
         self.news.store(true, Ordering::Release);
         self.state.lock().take_sessions(session, shown)
     }

@@ -20,6 +20,7 @@ use rubato_grid::work::{
 use rubato_sql::catalog::{Catalog, SchemaId};
 use rubato_sql::catalog_codec::encode_catalog;
 use rubato_sql::client::{Format, Request, Responder, TransactionStatus};
+use rubato_sql::databases::DatabaseId;
 use rubato_sql::session::Session;
 use rubato_stages::worker::{SessionStart, Work};
 use std::collections::{BTreeMap, VecDeque};
@@ -104,7 +105,7 @@ type Step = (Hears, Vec<Request>);
 /// What the worker has to do for its hosted sessions.
 pub(crate) enum Task {
     /// To open a session for a client.
-    Open(Client, Box<SessionStart>, Box<dyn Responder>),
+    Open(Client, Box<SessionStart>, DatabaseId, Box<dyn Responder>),
     /// To run something.
     Run(Box<SessionWork>),
     /// To cancel what a session runs.
@@ -198,8 +199,9 @@ impl HostedSessions {
             database: first.database.clone(),
             ..SessionStart::default()
         });
+        let database = DatabaseId(first.database_id);
         self.hosted.insert(client, Hosted::new(session_id, calls));
-        vec![Task::Open(client, start, responder)]
+        vec![Task::Open(client, start, database, responder)]
     }
 
     /// The session that was asked for.

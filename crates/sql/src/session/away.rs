@@ -249,6 +249,7 @@ impl Session {
         let call = Call {
             user: self.identity.user.clone(),
             database: self.identity.database.clone(),
+            database_id: self.identity.database_id,
             backend_id: self.identity.backend_id,
             settings: self.settings_for(&run),
             in_block,
@@ -511,6 +512,7 @@ impl Session {
         Call {
             user: self.identity.user.clone(),
             database: self.identity.database.clone(),
+            database_id: self.identity.database_id,
             backend_id: self.identity.backend_id,
             settings: self.settings.changed(),
             in_block: false,

@@ -21,7 +21,7 @@ use crate::far::stop_of;
 use crate::partition::{Attachment, Partition};
 use crate::schema_change::FIRST_ID;
 use crate::system_tables::{ACTIVITY, backends_in};
-use rubato_base::{Error, Result, SqlState, Timestamp};
+use rubato_base::{Error, NodeId, Result, SqlState, Timestamp};
 use rubato_protocol::{CommitRecord, Outcome, Stop};
 use rubato_stages::worker::Signal;
 use std::sync::Arc;
@@ -117,12 +117,13 @@ impl Session {
         let Some(database) = left else { return Ok(None) };
         let here = partition.insight.sessions_in(database, self.id);
         let mut others: Vec<i32> = here.iter().map(|facts| facts.identity.backend_id).collect();
-        others.extend(self.backends_elsewhere(database, partition)?);
+        let (elsewhere, silent) = self.backends_elsewhere(database, partition)?;
+        others.extend(elsewhere);
         // Who has a part of his session here is in both.
         others.sort_unstable();
         others.dedup();
         // Nobody is in one that is being copied.
-        if others.is_empty() && !partition.schema_changes.concern(database) {
+        if others.is_empty() && silent.is_none() && !partition.schema_changes.concern(database) {
             return Ok(None);
         }
         let started_us = self.current.as_ref().map_or(self.now_us, |current| current.started_us);
@@ -135,23 +136,26 @@ impl Session {
         }
         let message = format!("database \"{}\" is being accessed by other users", command.name);
         let detail = match others.len() {
+            0 if silent.is_some() => return Err(may_be_in(&command.name, silent).into()),
             0 | 1 => "There is 1 other session using the database.".to_owned(),
             count => format!("There are {count} other sessions using the database."),
         };
         Err(Error::new(SqlState::OBJECT_IN_USE, message).with_detail(detail).into())
     }
 
-    /// Clients of other nodes that are in a database, idle ones too; of a node that is not heard of nobody knows.
+    /// Clients of other nodes that are in a database, idle ones too, and a node that does not say whether some are. Those of one that cannot
+    /// be reached can do nothing until it is.
     ///
     /// Errors: [`Stop::Wait`] until the nodes have said so.
-    fn backends_elsewhere(&self, database: DatabaseId, partition: &Partition) -> Outcome<Vec<i32>> {
+    fn backends_elsewhere(&self, database: DatabaseId, partition: &Partition) -> Outcome<(Vec<i32>, Option<NodeId>)> {
         let Some(desk) = &partition.grid else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), None));
         };
         let shown = (ACTIVITY, self.identity.database_id);
-        let rows = desk.take_sessions(self.id, shown).ok_or(Stop::Wait(FOR_OTHERS))?;
+        let others = desk.take_sessions(self.id, shown).ok_or(Stop::Wait(FOR_OTHERS))?;
         let own = partition.databases.get(database);
-        Ok(own.map_or(Vec::new(), |own| backends_in(&rows, &own.facts.name)))
+        let backends = own.map_or(Vec::new(), |own| backends_in(&others.rows, &own.facts.name));
+        Ok((backends, others.silent.first().copied()))
     }
 
     /// The catalog of a database that is made of another, and what has to happen to rows.
@@ -267,4 +271,14 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// 55006: a node that can be reached does not answer.
+fn may_be_in(database: &str, silent: Option<NodeId>) -> Error {
+    let message = format!("database \"{database}\" may be being accessed by other users");
+    let node = silent.map_or(0, |node| node.0);
+    let detail = format!("Node {node} does not say whether sessions there use the database.");
+    Error::new(SqlState::OBJECT_IN_USE, message)
+        .with_detail(detail)
+        .with_hint("Try again when that node answers, or is stopped.")
 }

@@ -226,7 +226,7 @@ fn nothing_ends_with(
     }
     let told = desk.take_sessions(session, (IN_DOUBT, database));
     let told = told.ok_or(Stop::Wait(FOR_OTHERS))?;
-    let said = in_doubt_of(&told);
+    let said = in_doubt_of(&told.rows);
     let has_said = |holder: &NodeId| Some(*holder) == own || said.iter().any(|said| said.node == *holder);
     if let Some(other) = holders.iter().copied().find(|holder| !has_said(holder)) {
         return Err(cannot_ask(other, node).into());

@@ -141,8 +141,8 @@ impl Session {
             return Ok(());
         }
         let shown = (views, self.identity.database_id);
-        let rows = desk.take_sessions(self.id, shown).ok_or(Stop::Wait(FOR_OTHERS))?;
-        partition.insight.set_elsewhere(rows);
+        let others = desk.take_sessions(self.id, shown).ok_or(Stop::Wait(FOR_OTHERS))?;
+        partition.insight.set_elsewhere(others.rows);
         current.sees_others = true;
         Ok(())
     }

@@ -347,7 +347,7 @@ impl Formula {
             .all(|change| matches!(change.change, ColumnChange::Add(_)))
     }
 
-    /// Bytes of memory held outside the formula itself; expressions are estimated by their nodes.
+    /// Bytes of memory held outside the formula itself; expressions are estimated by their nodes and constants.
     pub fn heap_bytes(&self) -> usize {
         let spilled = if self.changes.spilled() {
             self.changes.capacity() * size_of::<Change>()
@@ -357,9 +357,16 @@ impl Formula {
         let held = |change: &Change| match &change.change {
             ColumnChange::Set(value) | ColumnChange::Add(value) => value.heap_bytes(),
             ColumnChange::Evaluate(expr) => {
-                let mut nodes = 0;
-                expr.walk(&mut |_| nodes += 1);
-                nodes * size_of::<Expr>()
+                let mut bytes = 0;
+                expr.walk(&mut |node| {
+                    let constant = if let Expr::Literal(value) = node {
+                        value.heap_bytes()
+                    } else {
+                        0
+                    };
+                    bytes += size_of::<Expr>() + constant;
+                });
+                bytes
             }
         };
         spilled + self.changes.iter().map(held).sum::<usize>()

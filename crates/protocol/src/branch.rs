@@ -572,9 +572,9 @@ impl FormulaDatabase {
     fn recover_change(&mut self, transaction: TransactionId, table: TableId, key: Key, change: Change) -> Outcome<()> {
         let slot = self.slot(table, key.as_bytes())?;
         let held = table_of(&mut self.tables, table)?;
+        let bytes = crate::memory::pending_cost(&key, &change, held.item(slot).row.as_ref());
         let intent = held.item_mut(slot).intent_or_new(transaction);
         let first = intent.changes.is_empty();
-        let bytes = crate::memory::pending_cost(&key, &change);
         intent.written = intent.written.union(crate::write::columns_of(&change));
         intent.changes.push(change);
         // The bounds that its additions were let through under are not in the log: nobody may touch their columns (rule E-4).

@@ -7,6 +7,7 @@ use crate::live::LiveSnapshots;
 use crate::table::{FlushFrom, Slot, Table, item_bytes, prune_counted};
 use crate::transaction::{ReadRecord, WriteRecord};
 use rubato_base::{Error, Key, Result, Row, SqlState, TableId, Timestamp, TransactionId};
+use rubato_formula::{ColumnChange, Formula};
 use std::ops::Bound;
 
 /// A committed row as a checkpoint takes it: the newest version, whatever older snapshots still need in memory.
@@ -55,15 +56,24 @@ const NEARLY: usize = 4;
 /// A pending change costs about this besides its content: its records in the transaction and on the item.
 const PENDING_BYTES: usize = size_of::<WriteRecord>() + size_of::<Intent>() + size_of::<Change>() + 96;
 
-/// What a pending change costs in memory, about.
-pub(crate) fn pending_cost(key: &Key, change: &Change) -> usize {
+/// A formula of a handful of small values takes about this.
+const FORMULA_BYTES: usize = 128;
+
+/// What a pending change costs in memory, about; `row` is the one that it changes, if that has committed.
+pub(crate) fn pending_cost(key: &Key, change: &Change, row: Option<&Row>) -> usize {
     let content = match change {
         Change::Insert(row) | Change::Replace(row) => row.as_bytes().len(),
-        // A formula is a handful of small values.
-        Change::Update(_) => 128,
+        Change::Update(formula) => FORMULA_BYTES.max(formula.heap_bytes() + evaluated_bytes(formula, row)),
         Change::Delete => 0,
     };
     PENDING_BYTES + 2 * key.heap_bytes() + content
+}
+
+/// What a formula computes when it commits is taken to be as large as what it takes the place of.
+fn evaluated_bytes(formula: &Formula, row: Option<&Row>) -> usize {
+    let evaluated = { formula.changes().iter() }.filter(|change| matches!(change.change, ColumnChange::Evaluate(_)));
+    let former = |column: u16| row.map_or(0, |row| row.as_ref().encoded(usize::from(column)).len());
+    evaluated.map(|change| former(change.column)).sum()
 }
 
 impl FormulaDatabase {

@@ -143,7 +143,8 @@ impl FormulaDatabase {
         key: Key,
         change: Change,
     ) -> Outcome<()> {
-        let bytes = crate::memory::pending_cost(&key, &change);
+        let row = table_of(&mut self.tables, table)?.item(slot).row.as_ref();
+        let bytes = crate::memory::pending_cost(&key, &change, row);
         self.may_hold(transaction, bytes)?;
         let held = table_of(&mut self.tables, table)?;
         let intent = held.item_mut(slot).intent_or_new(transaction);

@@ -21,7 +21,7 @@ pub struct Caught {
 pub const NOT_IN_A_MODEL: &[(Rule, &str)] = &[
     (
         Rule::R5,
-        "rows never leave memory here; crates/protocol/tests/memory.rs evicts",
+        "rows never leave memory here; crates/protocol/tests/memory evicts",
     ),
     (
         Rule::P7,

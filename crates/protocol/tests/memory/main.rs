@@ -1,5 +1,7 @@
 //! Checkpoints, eviction and reading back in, against a store that is a map.
 
+mod wide;
+
 use rubato_base::{ColumnSet, GlobalId, Key, Lsn, NodeId, Result, Row, SessionId, TableId, Timestamp, Value};
 use rubato_protocol::{
     BeginOptions, CommitLog, CommitRecord, DecisionRecord, FormulaDatabase, Insertion, KeyRange, LaidRow, OnBusy,

@@ -1,0 +1,45 @@
+//! Rows that are large.
+
+use crate::*;
+
+#[test]
+fn what_an_update_writes_counts_for_the_transaction() {
+    let text = rubato_base::ColumnType::plain(rubato_base::DataType::Text);
+    let long = "y".repeat(10_000);
+    let written = [
+        rubato_formula::Change::set(1, text, Value::text(&long)),
+        // It comes to be as large as what was there.
+        rubato_formula::Change::evaluate(1, text, rubato_formula::Expr::Column(1)),
+    ];
+    for change in written {
+        let mut database = database(&Store::default());
+        database.create_table(TABLE);
+        insert_wide(&mut database, 50, &long);
+        database.set_memory_limit(200_000);
+        let set = rubato_formula::Formula::new([change]).expect("a formula");
+        let id = begin(&mut database, false);
+        let none = rubato_formula::RowBounds::None;
+        let mut update = |number| database.update_blind(id, TABLE, key(number).as_bytes(), set.clone(), &none);
+        let refused = (0..50).find_map(|number| match update(number) {
+            Err(Stop::Fail(error)) => Some((number, error)),
+            other => {
+                other.expect("updates");
+                None
+            }
+        });
+        let (number, error) = refused.expect("there is a bound");
+        assert_eq!(error.code().as_str(), "53200");
+        assert!((5..10).contains(&number), "{number}");
+        database.rollback(id);
+        assert_eq!(database.pending_bytes(), 0);
+    }
+}
+
+fn insert_wide(database: &mut FormulaDatabase, rows: i32, text: &str) {
+    let id = begin(database, false);
+    for number in 0..rows {
+        let done = database.insert(id, TABLE, key(number), row(number, text));
+        assert_eq!(done, Ok(Insertion::Inserted));
+    }
+    database.commit(id, None, &mut NoLog).expect("commits");
+}

@@ -35,13 +35,25 @@ impl RowSource for StoreSource {
         reverse: bool,
         limit: usize,
     ) -> Result<Vec<(Key, StoredRow)>> {
-        let rows = self
+        Ok(self.scan_some(table, from, to, reverse, (limit, usize::MAX))?.0)
+    }
+
+    fn scan_some(
+        &self,
+        table: TableId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limits: (usize, usize),
+    ) -> Result<(Vec<(Key, StoredRow)>, bool)> {
+        let (rows, may_be_more) = self
             .store
-            .scan(table.0, from, to, reverse, limit)
+            .scan_some(table.0, from, to, reverse, limits)
             .map_err(|error| store_error(&error))?;
-        rows.into_iter()
-            .map(|(key, value)| Ok((Key::from_bytes(&key), decode(&value)?)))
-            .collect()
+        let rows = rows
+            .into_iter()
+            .map(|(key, value)| Ok((Key::from_bytes(&key), decode(&value)?)));
+        Ok((rows.collect::<Result<_>>()?, may_be_more))
     }
 
     fn takes_rows(&self) -> bool {

@@ -23,6 +23,20 @@ pub trait RowSource: Send {
         limit: usize,
     ) -> Result<Vec<(Key, StoredRow)>>;
 
+    /// The same, of no more than it takes for the rows to come to about `bytes`, at least one; and whether there may be more behind them.
+    fn scan_some(
+        &self,
+        table: TableId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        (limit, _bytes): (usize, usize),
+    ) -> Result<(Vec<(Key, StoredRow)>, bool)> {
+        let rows = self.scan(table, from, to, reverse, limit)?;
+        let may_be_more = rows.len() >= limit;
+        Ok((rows, may_be_more))
+    }
+
     /// Whether [`RowSource::lay_down`] takes rows.
     fn takes_rows(&self) -> bool {
         false

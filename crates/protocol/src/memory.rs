@@ -42,6 +42,8 @@ impl DirtyRow {
 const EVICTION_STEPS_MAX: usize = 8192;
 /// Items of one table that the hand goes over at once.
 const HAND_STEPS: usize = 1024;
+/// Bytes of rows that one call of [`FormulaDatabase::load_some`] reads, about.
+const LOAD_BYTES: usize = 1 << 20;
 /// Items that one call of [`FormulaDatabase::take_dirty`] looks at, for the same reason.
 const FLUSH_STEPS_MAX: usize = 1024;
 
@@ -249,12 +251,9 @@ impl FormulaDatabase {
         };
         let from = table.load_from.clone().unwrap_or(Bound::Unbounded);
         let from = from.as_ref().map(Key::as_bytes);
-        let rows = self.source.scan(id, from, Bound::Unbounded, false, limit)?;
-        let last = if rows.len() < limit {
-            None
-        } else {
-            rows.last().map(|row| row.0.clone())
-        };
+        let source = &self.source;
+        let (rows, may_be_more) = source.scan_some(id, from, Bound::Unbounded, false, (limit, LOAD_BYTES))?;
+        let last = { rows.last().filter(|_| may_be_more) }.map(|row| row.0.clone());
         table.complete = last.is_none();
         table.load_from = last.map(Bound::Excluded);
         for (key, stored) in rows {

@@ -18,6 +18,8 @@ use std::ops::Bound;
 /// Rows taken from the store at first while a scan goes over a table that is not wholly in memory: many scans want few rows.
 /// Each batch is twice as large as the one before, up to the second number.
 const STORE_BATCH_ROWS: (usize, usize) = (8, 512);
+/// A batch of the store ends with the row with which it comes to this: it is all in memory at once.
+const STORE_BATCH_BYTES: usize = 1 << 20;
 
 impl FormulaDatabase {
     /// Snapshot read of one row: what had committed at the transaction's timestamp, with its own changes. Waits only for the
@@ -608,16 +610,12 @@ impl Scan<'_> {
                 (passage, behind) = (Some(entered), end);
             }
             let from = behind.as_ref().map_or(from, |key| Bound::Included(key.as_bytes()));
-            let mut batch = match is_empty(from, to) {
-                true => Vec::new(),
-                false => source.scan(table, from, to, self.reverse, batch_rows)?,
+            let (mut batch, may_be_more) = match is_empty(from, to) {
+                true => (Vec::new(), false),
+                false => source.scan_some(table, from, to, self.reverse, (batch_rows, STORE_BATCH_BYTES))?,
             };
             let read_rows = batch.len();
-            let last = if read_rows < batch_rows {
-                None
-            } else {
-                batch.last().map(|row| row.0.clone())
-            };
+            let last = { batch.last().filter(|_| may_be_more) }.map(|row| row.0.clone());
             batch.retain(|row| !held.deletions.hides(row.0.as_bytes()));
             if let Some(passage) = &mut passage {
                 let first = batch.first().map(|row| &row.0);

@@ -228,6 +228,17 @@ impl Store for Disk {
         self.rows.scan(table, from, to, reverse, rows)
     }
 
+    fn scan_some(
+        &self,
+        table: u32,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limits: (usize, usize),
+    ) -> Result<(Vec<KeyValue>, bool)> {
+        self.rows.scan_some(table, from, to, reverse, limits)
+    }
+
     fn apply(&self, batch: Batch) -> Result<()> {
         self.change(|| self.rows.apply(batch))
     }

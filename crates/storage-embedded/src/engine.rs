@@ -3,7 +3,7 @@
 use crate::layout::VERSION_MARKER;
 use fjall::compaction::Leveled;
 use fjall::{AbstractTree, Readable};
-use rubato_storage::Error;
+use rubato_storage::{Error, KeyValue};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -139,8 +139,27 @@ impl Engine {
 
     /// Keys between the bounds as of now. (Without the snapshot the engine's iterators show half of a batch that is being
     /// applied.)
-    pub fn snapshot_range(&self, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> fjall::Iter {
-        self.database.snapshot().range(&self.rows, (from, to))
+    /// Rows of one space with their keys in it, as [`rubato_storage::Store::scan_some`] has them.
+    pub fn rows_within(
+        &self,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+        reverse: bool,
+        (limit_rows, limit_bytes): (usize, usize),
+    ) -> fjall::Result<(Vec<KeyValue>, bool)> {
+        let mut range = self.database.snapshot().range(&self.rows, (from, to));
+        let mut rows = Vec::with_capacity(limit_rows.min(1024));
+        let mut bytes = 0;
+        while rows.len() < limit_rows && (bytes < limit_bytes || rows.is_empty()) {
+            let next = if reverse { range.next_back() } else { range.next() };
+            let Some(guard) = next else {
+                return Ok((rows, false));
+            };
+            let (key, value) = guard.into_inner()?;
+            bytes += value.len();
+            rows.push((key[4..].to_vec(), value.to_vec()));
+        }
+        Ok((rows, true))
     }
 
     pub fn bytes_used(&self) -> fjall::Result<u64> {

@@ -350,11 +350,22 @@ impl Store for EmbeddedStore {
         reverse: bool,
         limit_rows: usize,
     ) -> Result<Vec<KeyValue>> {
+        Ok(self.scan_some(table, from, to, reverse, (limit_rows, usize::MAX))?.0)
+    }
+
+    fn scan_some(
+        &self,
+        table: u32,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limits: (usize, usize),
+    ) -> Result<(Vec<KeyValue>, bool)> {
         let Some(space) = self.space(table) else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), false));
         };
         if bounds_are_empty(from, to) {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), false));
         }
         let guard = self.read_engine()?;
         let Some(engine) = &*guard else {
@@ -369,19 +380,8 @@ impl Store for EmbeddedStore {
             Bound::Unbounded => Bound::Excluded(keys::in_space(space.saturating_add(1), &[])),
             bound => bound.map(|key| keys::in_space(space, key)),
         };
-        let range = engine.snapshot_range(from, to);
-        let mut rows = Vec::with_capacity(limit_rows.min(1024));
-        let mut take = |guard: fjall::Guard| -> Result<()> {
-            let (key, value) = guard.into_inner().map_err(|error| self.sorted(&error))?;
-            rows.push((key[4..].to_vec(), value.to_vec()));
-            Ok(())
-        };
-        if reverse {
-            range.rev().take(limit_rows).try_for_each(&mut take)?;
-        } else {
-            range.take(limit_rows).try_for_each(&mut take)?;
-        }
-        Ok(rows)
+        let taken = engine.rows_within(from, to, reverse, limits);
+        taken.map_err(|error| self.sorted(&error))
     }
 
     fn apply(&self, mut batch: Batch) -> Result<()> {

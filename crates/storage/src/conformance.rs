@@ -17,6 +17,7 @@ pub type Open<'a> = &'a mut dyn FnMut(&str) -> Box<dyn Store>;
 pub fn run(open: Open<'_>) {
     an_unknown_table_is_empty(&*open("empty"));
     keys_are_found_ordered_and_bounded(&*open("order"));
+    large_values_come_some_at_a_time(&*open("large"));
     batches_replace_and_delete(&*open("replace"));
     odd_sizes_are_kept(&*open("sizes"));
     tables_are_apart_and_can_be_dropped(&*open("tables"));
@@ -54,6 +55,35 @@ fn an_unknown_table_is_empty(store: &dyn Store) {
     store.apply(Batch::new()).expect("an empty batch");
     store.force().expect("nothing to force");
     assert_eq!(store.check().expect("whole").rows, 0);
+}
+
+fn large_values_come_some_at_a_time(store: &dyn Store) {
+    for key in 0..10 {
+        put(store, 1, &[key], &vec![key; 1_000]);
+    }
+    put(store, 2, b"other", b"");
+    for reverse in [false, true] {
+        let mut expected: Vec<u8> = (0..10).collect();
+        expected.sort_by_key(|key| if reverse { 9 - key } else { *key });
+        for (limits, at_once) in [((3, usize::MAX), 3), ((100, 2_500), 3), ((100, 1), 1), ((2, 2_500), 2)] {
+            let (mut seen, mut last, mut goes_on) = (Vec::new(), None::<Vec<u8>>, true);
+            while goes_on {
+                let bound = last.as_deref().map_or(Unbounded, Excluded);
+                let (from, to) = if reverse {
+                    (Unbounded, bound)
+                } else {
+                    (bound, Unbounded)
+                };
+                let (rows, may_be_more) = store.scan_some(1, from, to, reverse, limits).expect("scans");
+                assert!(rows.len() == at_once || !may_be_more, "{limits:?}: {}", rows.len());
+                assert!(rows.len() <= at_once, "{limits:?}: {}", rows.len());
+                seen.extend(rows.iter().map(|row| row.0[0]));
+                last = rows.into_iter().next_back().map(|row| row.0);
+                goes_on = may_be_more;
+            }
+            assert_eq!(seen, expected, "{limits:?}");
+        }
+    }
 }
 
 fn keys_are_found_ordered_and_bounded(store: &dyn Store) {

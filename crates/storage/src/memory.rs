@@ -171,20 +171,35 @@ impl Store for MemoryStore {
         reverse: bool,
         limit_rows: usize,
     ) -> Result<Vec<KeyValue>> {
+        Ok(self.scan_some(table, from, to, reverse, (limit_rows, usize::MAX))?.0)
+    }
+
+    fn scan_some(
+        &self,
+        table: u32,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        (limit_rows, limit_bytes): (usize, usize),
+    ) -> Result<(Vec<KeyValue>, bool)> {
         let mut state = self.lock();
-        let Some(rows) = state.read(table)? else {
-            return Ok(Vec::new());
+        let Some(stored) = state.read(table)? else {
+            return Ok((Vec::new(), false));
         };
         if bounds_are_empty(from, to) {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), false));
         }
-        let range = rows.range::<[u8], _>((from, to));
-        let copy = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
-        Ok(if reverse {
-            range.rev().take(limit_rows).map(copy).collect()
-        } else {
-            range.take(limit_rows).map(copy).collect()
-        })
+        let mut range = stored.range::<[u8], _>((from, to));
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while rows.len() < limit_rows && (bytes < limit_bytes || rows.is_empty()) {
+            let next = if reverse { range.next_back() } else { range.next() };
+            let Some((key, value)) = next else {
+                return Ok((rows, false));
+            };
+            bytes += value.len();
+            rows.push((key.clone(), value.clone()));
+        }
+        Ok((rows, true))
     }
 
     fn apply(&self, mut batch: Batch) -> Result<()> {

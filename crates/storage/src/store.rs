@@ -41,6 +41,23 @@ pub trait Store: Send + Sync {
         limit_rows: usize,
     ) -> Result<Vec<KeyValue>>;
 
+    /// The same, of no more than it takes for the values to come to `limit_bytes`, at least one; and whether there may be more behind them.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`.
+    fn scan_some(
+        &self,
+        table: u32,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        (limit_rows, _limit_bytes): (usize, usize),
+    ) -> Result<(Vec<KeyValue>, bool)> {
+        let rows = self.scan(table, from, to, reverse, limit_rows)?;
+        let may_be_more = rows.len() >= limit_rows;
+        Ok((rows, may_be_more))
+    }
+
     /// Puts and deletes all keys of the batch, atomically over all its tables.
     ///
     /// # Errors

@@ -41,4 +41,5 @@ mod subqueries;
 mod views;
 mod waited_changes;
 mod walk;
+mod wide;
 mod world;

@@ -44,6 +44,30 @@ impl RowSource for Store {
         state.1 += rows.len() as u64;
         Ok(rows)
     }
+
+    fn scan_some(
+        &self,
+        _: TableId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        (limit, bytes): (usize, usize),
+    ) -> Result<(Vec<(Key, StoredRow)>, bool)> {
+        let mut state = self.0.lock().expect("lock");
+        let (mut rows, mut taken) = (Vec::new(), 0);
+        let mut range = state.0.range::<[u8], _>((from, to));
+        while rows.len() < limit && (taken < bytes || rows.is_empty()) {
+            let next = if reverse { range.next_back() } else { range.next() };
+            let Some((key, row)) = next else {
+                break;
+            };
+            taken += row.row.as_bytes().len();
+            rows.push((key.clone(), row.clone()));
+        }
+        let may_be_more = range.next().is_some();
+        state.1 += rows.len() as u64;
+        Ok((rows, may_be_more))
+    }
 }
 
 /// A store that takes rows, and has them when the test says so.

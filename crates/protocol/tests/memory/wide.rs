@@ -43,3 +43,34 @@ fn insert_wide(database: &mut FormulaDatabase, rows: i32, text: &str) {
     }
     database.commit(id, None, &mut NoLog).expect("commits");
 }
+
+#[test]
+fn large_rows_are_read_from_the_store_by_their_size() {
+    let store = Store::default();
+    let mut first = database(&store);
+    first.create_table(TABLE);
+    insert_wide(&mut first, 20, &"y".repeat(600_000));
+    checkpoint(&mut first, &store);
+    let mut second = database(&store);
+    second.raise_clock(first.clock());
+    second.open_table(TABLE);
+    second.finish_recovery();
+    store.0.lock().expect("lock").1 = 0;
+    for reverse in [false, true] {
+        assert_eq!(scan(&mut second, reverse, 1).len(), 1);
+    }
+    assert_eq!(store.0.lock().expect("lock").1, 4, "two for each");
+    let all: Vec<i32> = (0..20).collect();
+    assert_eq!(scan(&mut second, false, usize::MAX), all);
+    assert_eq!(
+        scan(&mut second, true, usize::MAX),
+        all.iter().rev().copied().collect::<Vec<_>>()
+    );
+    while second.load_some(256, 6_000_000).expect("reads") {}
+    let held = second.memory_bytes();
+    assert!((6_000_000..7_300_000).contains(&held), "{held} bytes");
+    while second.load_some(256, usize::MAX).expect("reads") {}
+    store.0.lock().expect("lock").1 = 0;
+    assert_eq!(scan(&mut second, false, usize::MAX), all);
+    assert_eq!(store.0.lock().expect("lock").1, 0, "all are in memory");
+}

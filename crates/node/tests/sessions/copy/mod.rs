@@ -7,6 +7,6 @@ mod ends;
 mod errors;
 mod filter;
 pub mod laid;
-mod lent;
+pub mod lent;
 mod mutations;
 mod waits;

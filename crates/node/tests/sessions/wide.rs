@@ -1,0 +1,75 @@
+//! Rows of which few fit into memory.
+
+use crate::copy::lent;
+use crate::world::*;
+use rubato_node::NodeSettings;
+use rubato_sql::executor::Limits;
+
+const ROW_BYTES: usize = 100_000;
+
+fn world_of(memory_bytes: usize, statement_bytes: usize) -> World {
+    let settings = NodeSettings {
+        memory_bytes,
+        limits: Limits {
+            bytes_max: statement_bytes,
+            ..Limits::default()
+        },
+        ..NodeSettings::default()
+    };
+    let mut world = lent::world_with(1, settings);
+    must(&mut world, "create table w (id int primary key, n int, v text)");
+    world
+}
+
+/// What is said of a statement that may be held back for some seconds, while its node makes the checkpoints that are due.
+fn ask(world: &mut World, sql: &str) -> Vec<String> {
+    world.send(0, [query(sql)]);
+    world.run();
+    for _ in 0..20_000 {
+        if world.is_idle(0) {
+            return world.said(0);
+        }
+        world.pass(10_000);
+        if world.node.checkpoint_is_due() {
+            world.node.checkpoint().expect("a checkpoint");
+        }
+        // Rows that are laid go to the store by a thread of their own.
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        world.run();
+    }
+    panic!("{sql} is held back for ever");
+}
+
+fn must(world: &mut World, sql: &str) {
+    let said = ask(world, sql);
+    assert!(!said.iter().any(|line| line.starts_with('E')), "{sql}: {said:?}");
+}
+
+fn fill(world: &mut World, rows: usize) {
+    for from in (1..=rows).step_by(10) {
+        let to = (from + 9).min(rows);
+        let insert =
+            format!("insert into w select i, 0, repeat('y', {ROW_BYTES}) from generate_series({from}, {to}) i");
+        must(world, &insert);
+    }
+    world.node.checkpoint().expect("a checkpoint");
+}
+
+const SUMS: &str = "select count(*), sum(id), sum(n), sum(length(v)) from w";
+
+/// What is read into memory after a start is as much as there is room for, and what is read of the store is all of it.
+#[test]
+fn wide_rows_come_from_the_store_by_their_size() {
+    let (memory_bytes, rows) = (16 << 20, 240);
+    let mut world = world_of(memory_bytes, 4 << 20);
+    fill(&mut world, rows);
+    let mut world = world.restart();
+    while world.node.warm_up().expect("reads") {}
+    let held = world.node.figures().memory_bytes;
+    assert!((memory_bytes / 4..memory_bytes * 5 / 8).contains(&held), "{held} bytes");
+    let all = format!("D {rows}|{}|0|{}", rows * (rows + 1) / 2, rows * ROW_BYTES);
+    assert_eq!(ask(&mut world, SUMS)[1], all);
+    let said = ask(&mut world, "select id from w where n = 0 order by id desc");
+    let backwards: Vec<String> = (1..=rows).rev().map(|id| format!("D {id}")).collect();
+    assert_eq!(said[1..=rows], backwards[..]);
+}

@@ -57,6 +57,21 @@ fn fill(world: &mut World, rows: usize) {
 
 const SUMS: &str = "select count(*), sum(id), sum(n), sum(length(v)) from w";
 
+#[test]
+fn copies_of_wide_rows_are_made_some_at_a_time() {
+    let mut world = world_of(64 << 20, 4 << 20);
+    fill(&mut world, 80);
+    must(&mut world, "create table x (id int primary key, n int, v text)");
+    assert_eq!(ask(&mut world, "insert into x select * from w")[0], "C INSERT 0 80");
+    assert_eq!(ask(&mut world, "create table y as select * from w")[0], "C SELECT 80");
+    let generated = format!("insert into x select -i, 0, repeat('z', {ROW_BYTES}) from generate_series(1, 80) i");
+    assert_eq!(ask(&mut world, &generated)[0], "C INSERT 0 80");
+    let all = 80 * ROW_BYTES;
+    let sums = "select count(*), sum(length(v)) from";
+    assert_eq!(ask(&mut world, &format!("{sums} y"))[1], format!("D 80|{all}"));
+    assert_eq!(ask(&mut world, &format!("{sums} x"))[1], format!("D 160|{}", 2 * all));
+}
+
 /// What is read into memory after a start is as much as there is room for, and what is read of the store is all of it.
 #[test]
 fn wide_rows_come_from_the_store_by_their_size() {

@@ -19,6 +19,9 @@ use std::collections::VecDeque;
 /// Rows after which foreign keys to other tables are checked, where rows are laid.
 const EFFECTS_BATCH_ROWS: usize = 4096;
 
+/// A batch of tuples to insert ends when it takes one part in so many of what the statement may hold.
+const BATCH_SHARE: usize = 16;
+
 /// What a writing statement did.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
@@ -436,7 +439,8 @@ impl Source {
         self.complete = self.run.run(select, context, BATCH_TUPLES, &mut |row| {
             overrun = held.add(row, &limits).err();
             tuples.push_back(row.to_vec());
-            overrun.is_none()
+            let is_full = !keeps_all && held.bytes() > limits.bytes_max / BATCH_SHARE;
+            overrun.is_none() && !is_full
         })?;
         overrun.map_or(Ok(()), |error| Err(error.into()))
     }

@@ -268,7 +268,7 @@ pub struct Call {
 pub struct OfOthers {
     /// Rows of views, each with the number of its view.
     pub rows: Vec<(u8, Vec<Value>)>,
-    /// The nodes that can be reached and have not said anything for so long that they were given up.
+    /// The nodes to which a channel stands and which have not said anything for so long that they were given up.
     pub silent: Vec<NodeId>,
 }
 

@@ -1,7 +1,7 @@
 //! What the sessions of other nodes do, and whom they wait for, for whoever asks here; and what they are to do.
 
 use super::GridMessage;
-use super::calls::NUMBER_BITS;
+use super::calls::{Calls, NUMBER_BITS};
 use super::state::GridState;
 use super::traced::now_us;
 use crate::node::Shared;
@@ -65,11 +65,12 @@ impl Activity {
     }
 
     /// Gives up what has taken too long.
-    pub(super) fn on_round(&mut self) {
+    pub(super) fn on_round(&mut self, calls: &Calls) {
         for (session, asked) in &mut self.asked {
             asked.rounds += 1;
             if asked.rounds == SILENT_ROUNDS && !asked.missing.is_empty() {
-                asked.told.silent = std::mem::take(&mut asked.missing).into_iter().collect();
+                let silent = std::mem::take(&mut asked.missing).into_iter();
+                asked.told.silent = silent.filter(|node| calls.is_connected(*node)).collect();
                 self.woken.push(*session);
             }
         }

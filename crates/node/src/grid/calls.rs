@@ -51,6 +51,8 @@ pub(super) struct Calls {
     sessions: BTreeMap<SessionId, Calling>,
     /// Nodes that cannot be reached.
     down: BTreeSet<NodeId>,
+    /// Nodes to which a channel stands. Of others it may not be known yet that they cannot be reached.
+    up: BTreeSet<NodeId>,
     woken: Vec<SessionId>,
     /// Sessions whose advisory locks others may have.
     bereaved: Vec<SessionId>,
@@ -78,6 +80,11 @@ impl Calls {
         !self.down.contains(&node)
     }
 
+    /// Whether a channel to the node stands.
+    pub(super) fn is_connected(&self, node: NodeId) -> bool {
+        self.up.contains(&node)
+    }
+
     /// The nodes that cannot be reached.
     pub(super) fn down(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.down.iter().copied()
@@ -86,11 +93,13 @@ impl Calls {
     /// The node can be reached again.
     pub(super) fn on_up(&mut self, node: NodeId) {
         self.down.remove(&node);
+        self.up.insert(node);
     }
 
     /// The node cannot be reached: what it was to answer is lost, and what it keeps for sessions here.
     pub(super) fn on_down(&mut self, node: NodeId) {
         self.down.insert(node);
+        self.up.remove(&node);
         for (session, calling) in &mut self.sessions {
             calling.told.remove(&node);
             calling.called.take_if(|called| *called == node);

@@ -110,7 +110,7 @@ impl GridState {
             .on_round(&self.calls, self.participant.is_some(), self.settings.keeper);
         self.traces.on_round();
         self.tell_late();
-        self.activity.on_round();
+        self.activity.on_round(&self.calls);
         if let Some(again) = self.asker.on_timer() {
             self.send_to_stage(again);
         }

@@ -174,21 +174,12 @@ fn what_is_set_at_the_head_of_a_pipeline_is_of_its_transaction() {
         let said = tell(&["set transaction read only", "create table t (a int)"]);
         assert_eq!(
             said[1..3],
-            [
-                "C SET",
-                "E 25006 cannot execute CREATE TABLE in a read-only transaction"
-            ]
+            ["C SET", "E 25006 cannot change the schema in a read-only transaction"]
         );
         let said = tell(&["set transaction_read_only = on", "create table t (a int)"]);
-        assert_eq!(
-            said[1],
-            "E 25006 cannot execute CREATE TABLE in a read-only transaction"
-        );
+        assert_eq!(said[1], "E 25006 cannot change the schema in a read-only transaction");
         let said = tell(&["set transaction read only", "begin", "create table t (a int)"]);
-        assert_eq!(
-            said[3],
-            "E 25006 cannot execute CREATE TABLE in a read-only transaction"
-        );
+        assert_eq!(said[3], "E 25006 cannot change the schema in a read-only transaction");
         tell(&["rollback"]);
         assert_eq!(tell(&["create table t (a int)"])[0], "C CREATE TABLE");
     }

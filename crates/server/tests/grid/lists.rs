@@ -14,16 +14,15 @@ fn a_list_that_found_no_room_is_told_again() {
         ask(&nodes[0], "ALTER TABLE large SET (spread_nodes = '1')");
         rows(&nodes[0], "SELECT nodes, state FROM rubato.moves") == ["row 1,rests"]
     });
-    const CLIENTS: usize = 30;
+    const CLIENTS: usize = 14;
     let clients: Vec<Wire> = (0..CLIENTS).map(|_| Wire::connect(nodes[0].address)).collect();
     nodes[1].signal("-STOP");
     let inserted: Vec<String> = std::thread::scope(|scope| {
         let insert = |(number, mut wire): (usize, Wire)| {
             scope.spawn(move || {
-                let insert = format!("INSERT INTO large VALUES ({number}, repeat('x', 900000))");
-                // As a value of the client's, so that it goes to node 1 as it is.
-                let insert = insert.replace("repeat('x', 900000)", &format!("'{}'", "x".repeat(900_000)));
-                wire.query(&insert)[0].clone()
+                // Written out, so that it goes to node 1 as it is.
+                let value = "x".repeat(900_000);
+                wire.query(&format!("INSERT INTO large VALUES ({number}, '{value}')"))[0].clone()
             })
         };
         let inserting: Vec<_> = clients.into_iter().enumerate().map(insert).collect();

@@ -37,9 +37,15 @@ impl Choices<'_> {
     pub(super) fn catalog_message(&mut self) -> CatalogMessage {
         let version = self.number();
         let content = self.text().into_bytes();
-        match self.truth() {
-            true => CatalogMessage::Have(version),
-            false => CatalogMessage::All {
+        match self.of(4) {
+            0 => CatalogMessage::Have(version),
+            1 => CatalogMessage::TakenOver(version),
+            2 => CatalogMessage::HandOver {
+                last_tick: self.timestamp(),
+                content,
+                last_node: NodeId(self.small()),
+            },
+            _ => CatalogMessage::All {
                 version,
                 last_tick: self.timestamp(),
                 content,

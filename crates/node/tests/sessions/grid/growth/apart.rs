@@ -114,7 +114,7 @@ fn what_was_sent_on_is_given_up_where_it_runs() {
     sites.at(1).worker.cancel(SessionId(1), CancelReason::ClientRequest);
     sites.come_to_an_end(1, "the cancel");
     let told = sites.at(1).said();
-    assert!(told[0].starts_with("E 57014"), "{told:?}");
+    assert!(told.iter().any(|told| told.starts_with("E 57014")), "{told:?}");
     sites.ask(1, "ROLLBACK");
     // Who waits for it no more does not get it.
     assert_eq!(sites.row(0, "SELECT pg_advisory_unlock(7)"), "D t");

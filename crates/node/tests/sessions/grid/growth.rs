@@ -289,8 +289,7 @@ fn a_third_node_takes_over_rows_beneath_transfers() {
     assert_eq!(sites.rows("accounts"), [30, 30]);
     sites.join();
     assert_eq!(sites.state("accounts"), "D 0,1|rests");
-    let mut turn = 0;
-    let mut rows = 60;
+    let (mut turn, mut rows) = (0, 60);
     let mut transfer = |sites: &mut Sites| {
         turn += 1;
         let (node, from, to) = (turn % 3, 1 + turn * 7 % 60, 1 + turn * 11 % 60);

@@ -64,7 +64,7 @@ impl Session {
         ends && !self.is_hosted
     }
 
-    /// What is under way is to end with this error when it is next run. With one that ends the session ([`Session::ends_with_error`])
+    /// What is under way is to end with this error when it is next run. With one that ends the session (`Session::ends_with_error`)
     /// nothing behind that is begun, and between two requests the next one is not. False if nothing was under way.
     pub fn cancel(&mut self, error: Error) -> bool {
         let is_under_way = self.is_busy()

@@ -137,9 +137,8 @@ impl Engine {
         Ok(self.rows.tree.drop_range(from..to)?)
     }
 
-    /// Keys between the bounds as of now. (Without the snapshot the engine's iterators show half of a batch that is being
-    /// applied.)
-    /// Rows of one space with their keys in it, as [`rubato_storage::Store::scan_some`] has them.
+    /// Rows of one space between the bounds as of now, with their keys in it, as [`rubato_storage::Store::scan_some`] has them. (Without the
+    /// snapshot the engine's iterators show half of a batch that is being applied.)
     pub fn rows_within(
         &self,
         from: Bound<Vec<u8>>,

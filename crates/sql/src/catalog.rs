@@ -569,6 +569,9 @@ pub enum ReferentialAction {
 pub struct Sequence {
     /// Its id.
     pub id: u32,
+    /// What its numbers are kept under: its id, or an id of their own since it was started over, so that others go on with the former
+    /// ones until that has committed.
+    pub values: u32,
     /// Its schema.
     pub schema: SchemaId,
     /// Its name.

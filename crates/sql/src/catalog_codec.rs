@@ -11,7 +11,7 @@ use rubato_base::codec::ByteReader;
 use rubato_base::{Error, Result, SqlState};
 
 /// The version written.
-const VERSION: u8 = Format::Stacked as u8;
+const VERSION: u8 = Format::Restarted as u8;
 
 /// The versions that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +46,8 @@ enum Format {
     Extensions = 14,
     /// Domains are over domains.
     Stacked = 15,
+    /// Sequences have values that are not numbered as they are.
+    Restarted = 16,
 }
 
 /// Appends a whole catalog.
@@ -89,6 +91,7 @@ fn whole<T>(bytes: &[u8], read: fn(&mut ByteReader<'_>, Format) -> Result<T>) ->
         13 => Format::Unchecked,
         14 => Format::Extensions,
         15 => Format::Stacked,
+        16 => Format::Restarted,
         _ => {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,

@@ -3,7 +3,7 @@
 
 mod sequences;
 
-pub use sequences::{Restarted, SEQUENCE_ENDED, SequenceValues};
+pub use sequences::{SEQUENCE_ENDED, SequenceValues};
 
 use crate::advisory::AdvisoryLocks;
 use crate::catalog::{Catalog, RelationName};
@@ -293,14 +293,14 @@ impl Partition {
         }
     }
 
-    /// Forgets the values of sequences that were dropped: a checkpoint would carry them on for ever. The node that keeps them does, which has
+    /// Forgets the values of sequences that were dropped or started over: a checkpoint would carry them on for ever. The node that keeps them does, which has
     /// all catalogs.
     pub fn forget_dropped_sequences(&mut self) {
         if self.sequences.are_elsewhere {
             return;
         }
         let catalogs = self.databases.iter().map(|database| &database.catalog);
-        let known = catalogs.flat_map(|catalog| catalog.sequences.values().map(|sequence| sequence.id));
+        let known = catalogs.flat_map(|catalog| catalog.sequences.values().map(|sequence| sequence.values));
         let (known, now) = (known.collect(), self.database.clock());
         let oldest = self.database.oldest_begun().unwrap_or(Timestamp::MAX);
         self.sequences.forget_unknown(&known, now, oldest);
@@ -378,7 +378,7 @@ pub struct Attachment {
     pub catalogs: Vec<(DatabaseId, Catalog)>,
     /// What databases there are from now on, if that has changed.
     pub databases: Option<Vec<DatabaseFacts>>,
-    /// Sequences (by id) and the value up to which their numbers may have been given.
+    /// Sequences (by [`Sequence::values`](crate::catalog::Sequence)) and the value up to which their numbers may have been given.
     pub sequences: Vec<(u32, i64)>,
     /// Outcomes of transactions whose clients asked for an id.
     pub outcomes: Option<OutcomeRecord>,

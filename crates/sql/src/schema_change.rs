@@ -112,17 +112,17 @@ pub enum StorageWork {
         /// Its default, which is not volatile.
         default: rubato_formula::Expr,
     },
-    /// The sequence starts: its next value is its first.
+    /// The sequence has new values, which begin.
     StartSequence {
         /// Its name.
         name: RelationName,
+        /// Its next number.
+        next: i64,
     },
-    /// A sequence has other options; with `restart`, this is its next number.
+    /// A sequence has other options, and goes on.
     AlterSequence {
         /// Its name.
         name: RelationName,
-        /// RESTART.
-        restart: Option<i64>,
     },
     /// A step of a table's way to other nodes.
     Move {

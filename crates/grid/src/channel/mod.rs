@@ -32,10 +32,10 @@ use std::fmt;
 /// Version 27: the end of a call says whether advisory locks are kept there.
 /// Version 28: a session is told that its client asks at another node that its statement be cancelled;
 /// calls are counted from the life of the client's node on, and their end says what functions have set of the session's
-/// settings; databases are known by their numbers.
+/// settings; databases are known by their numbers. Version 29: catalogs say what the values of sequences are kept under.
 pub const VERSIONS: Versions = Versions {
-    lowest: 28,
-    highest: 28,
+    lowest: 29,
+    highest: 29,
 };
 /// Lives are counted in so many bits; the lot of each, drawn at its start, is above.
 const LIFE_BITS: u32 = 40;

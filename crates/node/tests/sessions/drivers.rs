@@ -421,6 +421,66 @@ fn sequences_are_altered() {
     assert!(next(&mut world).parse::<i64>().is_ok_and(|next| next < 5));
 }
 
+/// Nobody but the transaction knows that it has started a sequence over before it has committed.
+#[test]
+fn a_sequence_that_is_started_over_is_so_for_others_with_the_commit() {
+    let mut world = World::new(2);
+    world.must(
+        0,
+        "create sequence s; create table t (id serial primary key, n int); insert into t (n) values (1), (2); select nextval('s')",
+    );
+    let next =
+        |world: &mut World, session, name: &str| world.rows(session, &format!("select nextval('{name}')")).concat();
+    world.must(
+        0,
+        "begin; alter sequence s restart with 50; truncate t restart identity",
+    );
+    assert_eq!(next(&mut world, 1, "s"), "2");
+    assert_eq!(next(&mut world, 0, "s"), "50");
+    assert_eq!(next(&mut world, 0, "t_id_seq"), "1");
+    assert_eq!(next(&mut world, 1, "t_id_seq"), "3");
+    world.must(0, "rollback");
+    assert_eq!(next(&mut world, 0, "s"), "3");
+    assert_eq!(next(&mut world, 0, "t_id_seq"), "4");
+    world.must(
+        0,
+        "begin; alter sequence s restart with 50; select nextval('s'), nextval('s'); savepoint a",
+    );
+    world.must(
+        0,
+        "alter sequence s restart with 70; select nextval('s'); rollback to a",
+    );
+    assert_eq!(next(&mut world, 0, "s"), "52");
+    world.must(0, "commit");
+    assert_eq!(next(&mut world, 1, "s"), "53");
+    // Whoever is gone before has not started it over; what has committed is there after a restart.
+    world.must(
+        0,
+        "begin; alter sequence s restart with 10; truncate t restart identity",
+    );
+    world.must(1, "select nextval('s')");
+    let mut world = world.restart();
+    for (name, least) in [("s", 54), ("t_id_seq", 4)] {
+        let number: i64 = next(&mut world, 0, name).parse().unwrap();
+        assert!((least..least + 64).contains(&number), "{name}: {number}");
+    }
+    world.must(0, "alter sequence s restart with 10");
+    let mut world = world.restart();
+    assert_eq!(next(&mut world, 0, "s"), "10");
+}
+
+#[test]
+fn what_was_to_be_the_next_number_stays_so_with_another_increment() {
+    let mut world = World::new(1);
+    world.must(
+        0,
+        "create sequence s; select setval('s', 10, false); alter sequence s increment 5",
+    );
+    assert_eq!(world.rows(0, "select last_value, is_called from s"), ["10|f"]);
+    let mut world = world.restart();
+    assert_eq!(world.rows(0, "select nextval('s'), nextval('s')"), ["10|15"]);
+}
+
 #[test]
 fn headers_are_matched_and_nulls_forced() {
     use crate::copy::data::copy_data;

@@ -76,7 +76,7 @@ impl Context<'_> {
             cache: given.cache.or(Some(before.cache)),
         };
         let mut sequence = new_sequence(&before.key(), data_type, &options)?;
-        sequence.id = before.id;
+        (sequence.id, sequence.values) = (before.id, before.values);
         sequence.owned_by = match &syntax.owned_by {
             None => before.owned_by.clone(),
             Some(owner) => {
@@ -185,6 +185,7 @@ pub(super) fn new_sequence(name: &RelationName, data_type: DataType, options: &S
     let cycle = options.cycle;
     Ok(Sequence {
         id: 0,
+        values: 0,
         schema: name.schema,
         name: name.name.clone(),
         start,

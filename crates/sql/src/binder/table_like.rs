@@ -207,6 +207,7 @@ impl Definition<'_, '_> {
         let name = self.free_name(&[&column.name, "seq"]);
         let sequence = Sequence {
             id: 0,
+            values: 0,
             schema: self.table.schema,
             name: name.clone(),
             owned_by: Some((self.table.key(), place)),

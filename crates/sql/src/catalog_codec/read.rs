@@ -674,5 +674,9 @@ fn sequence(reader: &mut ByteReader<'_>, format: Format) -> Result<Sequence> {
             true => reader.u64()? as i64,
             false => 1,
         },
+        values: match format >= Format::Restarted {
+            true => reader.u32()?,
+            false => id,
+        },
     })
 }

@@ -316,4 +316,5 @@ fn sequence(sequence: &Sequence, out: &mut Vec<u8>) {
     });
     option(out, sequence.data_type, put_data_type);
     out.extend_from_slice(&sequence.cache.to_le_bytes());
+    out.extend_from_slice(&sequence.values.to_le_bytes());
 }

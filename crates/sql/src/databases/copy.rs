@@ -15,18 +15,19 @@ pub(crate) struct Copied {
     pub catalog: Catalog,
     /// How its rows are made of those of the other one.
     pub works: Vec<StorageWork>,
-    /// Numbers of sequences there and here.
-    pub sequences: BTreeMap<u32, u32>,
+    /// The values of its sequences, there and here.
+    pub values: Vec<(u32, u32)>,
 }
 
 /// Copies what is committed in a database; temporary relations are their sessions'.
 pub(crate) fn copied(template: &Catalog, mut take_id: impl FnMut() -> u32) -> Copied {
     let mut catalog = without_temporary(template);
-    let mut sequences = BTreeMap::new();
+    let (mut sequences, mut values) = (BTreeMap::new(), Vec::new());
     for sequence in catalog.sequences.values_mut() {
         let sequence = Arc::make_mut(sequence);
         let from = std::mem::replace(&mut sequence.id, take_id());
         sequences.insert(from, sequence.id);
+        values.push((std::mem::replace(&mut sequence.values, sequence.id), sequence.id));
     }
     let mut works = Vec::new();
     catalog.table_names.clear();
@@ -71,11 +72,7 @@ pub(crate) fn copied(template: &Catalog, mut take_id: impl FnMut() -> u32) -> Co
     let version = take_id();
     catalog.version = u64::from(version);
     catalog.next_id = version + 1;
-    Copied {
-        catalog,
-        works,
-        sequences,
-    }
+    Copied { catalog, works, values }
 }
 
 /// Defaults know sequences by number.

@@ -14,23 +14,27 @@ const LOGGED_AHEAD: i64 = 32;
 /// The value of one sequence.
 #[derive(Clone, Copy, Debug)]
 struct SequenceValue {
-    /// The number given last, if one was; or, unless `is_called`, the one before the next.
-    last: Option<i64>,
-    /// Whether `last` was given.
+    /// The number given last; or, unless `is_called`, the next one.
+    number: i64,
+    /// Whether `number` was given.
     is_called: bool,
     /// The number up to which the log says that numbers may have been given.
-    logged: Option<i64>,
+    logged: i64,
 }
 
-/// A sequence that was started over, and how it was.
-#[derive(Clone, Copy, Debug)]
-pub struct Restarted {
-    id: u32,
-    former: Option<SequenceValue>,
+impl SequenceValue {
+    /// That of a sequence whose next number is this one.
+    fn beginning(sequence: &Sequence, number: i64) -> SequenceValue {
+        SequenceValue {
+            number,
+            is_called: false,
+            logged: number.saturating_sub(sequence.increment),
+        }
+    }
 }
 
-/// Values of sequences by id, and the ids of transactions, which are such a sequence too. They move outside of transactions, as in
-/// PostgreSQL.
+/// Values of sequences by [`Sequence::values`], and the ids of transactions, which are such a sequence too. They move outside of
+/// transactions, as in PostgreSQL; a sequence that is started over has other ones, which its transaction's catalog says.
 #[derive(Debug, Default)]
 pub struct SequenceValues {
     /// They are on another node of the grid, with everything else that there is once: what is here counts for nothing.
@@ -40,7 +44,8 @@ pub struct SequenceValues {
     values: BTreeMap<u32, SequenceValue>,
     moved: Vec<(u32, i64)>,
     logged_at: Lsn,
-    /// Sequences that no catalog has, and since when that is known: those that were dropped, or that a transaction is about to make.
+    /// Values that no catalog has, and since when that is known: of sequences that were dropped or started over, or that a transaction is
+    /// about to make or start over.
     unknown_since: BTreeMap<u32, Timestamp>,
 }
 
@@ -58,29 +63,22 @@ impl SequenceValues {
 
     /// `nextval`. 2200H at its end.
     pub fn next(&mut self, sequence: &Sequence) -> Result<i64> {
-        let value = self.values.entry(sequence.id).or_insert(SequenceValue {
-            last: None,
-            is_called: false,
-            logged: None,
-        });
-        let next = match value.last {
-            None => sequence.start,
-            Some(last) => match last.checked_add(sequence.increment) {
+        let first = SequenceValue::beginning(sequence, sequence.start);
+        let value = self.values.entry(sequence.values).or_insert(first);
+        let next = match value.is_called {
+            false => value.number,
+            true => match value.number.checked_add(sequence.increment) {
                 Some(next) if next >= sequence.minimum && next <= sequence.maximum => next,
                 _ if sequence.cycle && sequence.increment > 0 => sequence.minimum,
                 _ if sequence.cycle => sequence.maximum,
                 _ => return Err(exhausted(sequence)),
             },
         };
-        value.last = Some(next);
-        value.is_called = true;
-        let beyond = value.logged.is_none_or(|logged| {
-            if sequence.increment > 0 {
-                next > logged
-            } else {
-                next < logged
-            }
-        });
+        (value.number, value.is_called) = (next, true);
+        let beyond = match sequence.increment > 0 {
+            true => next > value.logged,
+            false => next < value.logged,
+        };
         if beyond || sequence.cycle {
             let ahead = next.saturating_add(sequence.increment.saturating_mul(LOGGED_AHEAD));
             let ahead = if sequence.cycle {
@@ -88,8 +86,8 @@ impl SequenceValues {
             } else {
                 ahead.clamp(sequence.minimum, sequence.maximum)
             };
-            value.logged = Some(ahead);
-            self.moved.push((sequence.id, ahead));
+            value.logged = ahead;
+            self.moved.push((sequence.values, ahead));
         }
         Ok(next)
     }
@@ -103,99 +101,71 @@ impl SequenceValues {
             );
             return Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
         }
-        let last = if is_called {
-            value
-        } else {
-            value.saturating_sub(sequence.increment)
-        };
-        self.values.insert(
-            sequence.id,
-            SequenceValue {
-                last: Some(last),
-                is_called,
-                logged: Some(last),
+        self.put(
+            sequence.values,
+            match is_called {
+                true => given(value),
+                false => SequenceValue::beginning(sequence, value),
             },
         );
-        self.moved.push((sequence.id, last));
         Ok(value)
     }
 
     /// A number, and whether `nextval` gives the one after it; else it gives the number itself.
     pub fn state(&self, sequence: &Sequence) -> (i64, bool) {
-        let value = self.values.get(&sequence.id);
-        let Some((value, last)) = value.and_then(|value| Some((value, value.last?))) else {
+        let Some(SequenceValue { number, is_called, .. }) = self.values.get(&sequence.values).copied() else {
             return (sequence.start, false);
         };
         // What was recovered may stand one step in front of the first number.
-        let is_number = last >= sequence.minimum && last <= sequence.maximum;
-        match value.is_called && is_number {
-            true => (last, true),
-            false => (last.saturating_add(sequence.increment), false),
+        let is_number = number >= sequence.minimum && number <= sequence.maximum;
+        match is_called && !is_number {
+            true => (number.saturating_add(sequence.increment), false),
+            false => (number, is_called),
         }
     }
 
-    /// Starts a sequence over (TRUNCATE ... RESTART IDENTITY). What it was before is given back to whoever is rolled back.
-    pub fn restart(&mut self, sequence: &Sequence) -> Restarted {
-        let before = sequence.start.saturating_sub(sequence.increment);
-        let former = self.values.insert(
-            sequence.id,
-            SequenceValue {
-                last: Some(before),
-                is_called: false,
-                logged: Some(before),
-            },
-        );
-        self.moved.push((sequence.id, before));
-        Restarted {
-            id: sequence.id,
-            former,
+    /// The sequence begins with this number, in values that only the transaction knows which has made it or starts it over.
+    pub fn begin(&mut self, sequence: &Sequence, number: i64) {
+        self.put(sequence.values, SequenceValue::beginning(sequence, number));
+    }
+
+    /// The sequence, whose increment has changed, goes on: with the number that was to be the next one, if it has not been given yet.
+    pub fn step_changes(&mut self, sequence: &Sequence) {
+        let (number, is_called) = self.state(sequence);
+        if !is_called {
+            self.begin(sequence, number);
         }
     }
 
-    /// Whoever has started a sequence over is rolled back: it goes on where it was. The last of them comes first.
-    pub fn take_back(&mut self, restarted: Restarted) {
-        let Restarted { id, former } = restarted;
-        // Nobody knew of it before.
-        let Some(value) = former else {
-            return self.forget([id]);
-        };
-        self.values.insert(id, value);
-        self.moved.extend(value.logged.map(|logged| (id, logged)));
+    fn put(&mut self, values: u32, value: SequenceValue) {
+        self.values.insert(values, value);
+        self.moved.push((values, value.logged));
     }
 
     /// Puts back what the log or a checkpoint says.
     pub fn recover(&mut self, id: u32, value: i64) {
-        self.values.insert(
-            id,
-            SequenceValue {
-                last: Some(value),
-                is_called: true,
-                logged: Some(value),
-            },
-        );
+        self.values.insert(id, given(value));
     }
 
     /// All sequences with the number that each has given last, or would have given before its next one.
     pub fn given(&self) -> Vec<(u32, i64)> {
-        let given = |(id, value): (&u32, &SequenceValue)| value.last.map(|last| (*id, last));
-        self.values.iter().filter_map(given).collect()
+        let given = |(id, value): (&u32, &SequenceValue)| match value.is_called {
+            true => (*id, value.number),
+            false => (*id, value.logged),
+        };
+        self.values.iter().map(given).collect()
     }
 
     /// All sequences with the value up to which numbers may have been given, for a checkpoint.
     pub fn all(&self) -> Vec<(u32, i64)> {
-        self.values
-            .iter()
-            .filter_map(|(id, value)| value.logged.map(|logged| (*id, logged)))
-            .collect()
+        self.values.iter().map(|(id, value)| (*id, value.logged)).collect()
     }
 
     /// A sequence that begins as another one is now.
     pub fn copy(&mut self, from: u32, to: u32) {
-        let Some(value) = self.values.get(&from).copied() else {
-            return;
-        };
-        self.values.insert(to, value);
-        self.moved.extend(value.logged.map(|logged| (to, logged)));
+        if let Some(value) = self.values.get(&from).copied() {
+            self.put(to, value);
+        }
     }
 
     /// Sequences that are gone with their database.
@@ -206,7 +176,7 @@ impl SequenceValues {
         }
     }
 
-    /// Forgets the sequences that no catalog has and that no transaction can be about to make, for it would have begun before `oldest`.
+    /// Forgets the values that no catalog has and that no transaction can be about to make, for it would have begun before `oldest`.
     pub(super) fn forget_unknown(&mut self, known: &BTreeSet<u32>, now: Timestamp, oldest: Timestamp) {
         let unknown: Vec<u32> = self.values.keys().copied().filter(|id| !known.contains(id)).collect();
         let since = |id: u32| (id, self.unknown_since.get(&id).copied().unwrap_or(now));
@@ -222,6 +192,15 @@ impl SequenceValues {
 
     pub(super) fn take_moved(&mut self) -> Vec<(u32, i64)> {
         std::mem::take(&mut self.moved)
+    }
+}
+
+/// What has given this number last, as far as the log knows.
+fn given(number: i64) -> SequenceValue {
+    SequenceValue {
+        number,
+        is_called: true,
+        logged: number,
     }
 }
 
@@ -249,6 +228,7 @@ mod tests {
         let start = if increment > 0 { minimum } else { maximum };
         Sequence {
             id: 7,
+            values: 7,
             schema: crate::catalog::SchemaId::PUBLIC,
             name: "s".into(),
             start,
@@ -266,7 +246,7 @@ mod tests {
     fn what_was_dropped_is_forgotten_once_nobody_can_be_about_to_make_it() {
         let (mut values, at) = (SequenceValues::default(), Timestamp);
         let other = Sequence {
-            id: 8,
+            values: 8,
             ..sequence(1, false)
         };
         for sequence in [&sequence(1, false), &other] {

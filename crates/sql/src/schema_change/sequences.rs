@@ -25,23 +25,39 @@ impl Change {
 
     /// Adds a sequence, and gives its number.
     pub fn add_sequence(&mut self, sequence: &Sequence) -> u32 {
+        let number = self.next_id();
         let sequence = Sequence {
-            id: self.next_id(),
+            id: number,
+            values: number,
             ..sequence.clone()
         };
-        let (name, number) = (sequence.key(), sequence.id);
-        self.work.push(StorageWork::StartSequence { name: name.clone() });
+        let (name, next) = (sequence.key(), sequence.start);
+        self.work.push(StorageWork::StartSequence {
+            name: name.clone(),
+            next,
+        });
         self.catalog.sequences.insert(name, Arc::new(sequence));
         number
     }
 
     pub(super) fn alter_sequence(&mut self, sequence: &Sequence, restart: Option<i64>) {
         let name = sequence.key();
-        self.work.push(StorageWork::AlterSequence {
-            name: name.clone(),
-            restart,
-        });
-        self.catalog.sequences.insert(name, Arc::new(sequence.clone()));
+        self.catalog.sequences.insert(name.clone(), Arc::new(sequence.clone()));
+        match restart {
+            Some(next) => self.restart_sequence(&name, Some(next)),
+            None => self.work.push(StorageWork::AlterSequence { name }),
+        }
+    }
+
+    /// A sequence begins anew: with this number, or as it was made.
+    pub(super) fn restart_sequence(&mut self, name: &RelationName, next: Option<i64>) {
+        let values = self.next_id();
+        if let Some(sequence) = self.catalog.sequences.get_mut(name) {
+            let sequence = Arc::make_mut(sequence);
+            sequence.values = values;
+            let (name, next) = (name.clone(), next.unwrap_or(sequence.start));
+            self.work.push(StorageWork::StartSequence { name, next });
+        }
     }
 
     pub fn remove_sequence(&mut self, name: &RelationName) {
@@ -186,7 +202,7 @@ impl Change {
         }
         self.catalog.sequences.insert(new.clone(), sequence);
         for work in &mut self.work {
-            if let StorageWork::StartSequence { name } | StorageWork::AlterSequence { name, .. } = work
+            if let StorageWork::StartSequence { name, .. } | StorageWork::AlterSequence { name } = work
                 && name == old
             {
                 name.clone_from(new);

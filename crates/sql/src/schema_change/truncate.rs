@@ -60,11 +60,9 @@ impl Change {
         for name in &all {
             self.empty_table(name)?;
             if restart_identity {
-                let starts = self
-                    .owned_sequences(name, None)
-                    .into_iter()
-                    .map(|name| StorageWork::StartSequence { name });
-                self.work.extend(starts);
+                for sequence in self.owned_sequences(name, None) {
+                    self.restart_sequence(&sequence, None);
+                }
             }
         }
         Ok(())

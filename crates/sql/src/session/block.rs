@@ -9,7 +9,7 @@ use crate::client::Responder;
 use crate::databases::DatabaseFacts;
 use crate::executor::{DeferredChecks, DeferredMark};
 use crate::far::{FarRows, Mark, Rows};
-use crate::partition::{Derived, Partition, Restarted};
+use crate::partition::{Derived, Partition};
 use crate::plan::Plan;
 use crate::statement::{Statement, Utility};
 use rubato_base::{Error, Lsn, Result, SqlState, TableId, TransactionId};
@@ -54,8 +54,6 @@ pub(super) struct OpenTransaction {
     pub(super) created_storage: Vec<TableId>,
     /// Storage that nobody needs after it has committed.
     pub(super) dropped_storage: Vec<TableId>,
-    /// Sequences that it has started over.
-    pub(super) restarted: Vec<Restarted>,
     /// Storage whose rows lack columns that it has added.
     pub(super) lengthened: Vec<TableId>,
     /// Checks of deferrable constraints that it has put off.
@@ -87,7 +85,6 @@ pub(super) struct NamedSavepoint {
     catalog: Option<Arc<Catalog>>,
     dropped_storage: usize,
     written_versions: usize,
-    restarted: usize,
     derived: usize,
     deferred: DeferredMark,
     channels: usize,
@@ -173,7 +170,6 @@ impl Session {
             used_plans: Vec::new(),
             viewed_versions: Vec::new(),
             created_storage: Vec::new(),
-            restarted: Vec::new(),
             dropped_storage: Vec::new(),
             lengthened: Vec::new(),
             deferred: DeferredChecks::default(),
@@ -352,8 +348,6 @@ impl Session {
             return;
         }
         partition.schema_changes.end(transaction.id);
-        let restarted = transaction.restarted.iter().rev();
-        restarted.for_each(|restarted| partition.sequences.take_back(*restarted));
         let committed = Arc::clone(self.committed(partition));
         take_tails_back(&transaction.lengthened, &committed, &mut partition.database);
         for storage in transaction.created_storage {
@@ -411,7 +405,6 @@ impl Session {
             catalog: transaction.catalog.clone(),
             dropped_storage: transaction.dropped_storage.len(),
             written_versions: transaction.written_versions.len(),
-            restarted: transaction.restarted.len(),
             derived: transaction.derived.len(),
             deferred: transaction.deferred.mark(),
             channels: self.channels.actions().len(),
@@ -454,8 +447,6 @@ impl Session {
             transaction.catalog = savepoint.catalog.clone();
             transaction.dropped_storage.truncate(savepoint.dropped_storage);
             transaction.written_versions.truncate(savepoint.written_versions);
-            let restarted = transaction.restarted.drain(savepoint.restarted..).rev();
-            restarted.for_each(|restarted| partition.sequences.take_back(restarted));
             transaction.derived.truncate(savepoint.derived);
             transaction.deferred.go_back(&savepoint.deferred);
             self.channels.truncate(savepoint.channels);

@@ -185,12 +185,8 @@ impl Session {
         let tables: Vec<RelationName> = source.tables.keys().cloned().collect();
         have_to_itself(&tables, (template, &source), id, partition)?;
         self.close_elsewhere(&tables, &source, partition)?;
-        let Copied {
-            catalog,
-            works,
-            sequences,
-        } = copied(&source, || partition.take_storage_id());
-        for (from, to) in sequences {
+        let Copied { catalog, works, values } = copied(&source, || partition.take_storage_id());
+        for (from, to) in values {
             partition.sequences.copy(from, to);
         }
         let after = Arc::new(catalog);
@@ -265,7 +261,7 @@ impl Session {
         let gone: Vec<_> = gone.map(|own| Arc::clone(&own.catalog)).collect();
         partition.set_databases(Arc::new(databases));
         for catalog in gone {
-            let sequences = catalog.sequences.values().map(|sequence| sequence.id);
+            let sequences = catalog.sequences.values().map(|sequence| sequence.values);
             partition.sequences.forget(sequences);
             partition.drop_storage(storage_of(&catalog));
         }

@@ -360,21 +360,14 @@ impl Session {
                 let storage = table.map(|table| storage_of_rows(table, works));
                 transaction.lengthened.extend(storage);
             }
-            StorageWork::StartSequence { name } => {
+            StorageWork::StartSequence { name, next } => {
                 if let Some(sequence) = after.sequences.get(name) {
-                    transaction.restarted.push(partition.sequences.restart(sequence));
+                    partition.sequences.begin(sequence, *next);
                 }
             }
-            StorageWork::AlterSequence {
-                name,
-                restart: Some(next),
-            } => {
+            StorageWork::AlterSequence { name } => {
                 if let Some(sequence) = after.sequences.get(name) {
-                    let starting = crate::catalog::Sequence {
-                        start: *next,
-                        ..(**sequence).clone()
-                    };
-                    transaction.restarted.push(partition.sequences.restart(&starting));
+                    partition.sequences.step_changes(sequence);
                 }
             }
             _ => {}

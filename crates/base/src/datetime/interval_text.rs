@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         let digits = self.take(|c| c.is_ascii_digit());
         match self.peek() {
             Some(b':') => return self.clock(digits, sign),
-            Some(b'-') => return self.years_and_months(digits, sign),
+            Some(b'-') if !digits.is_empty() => return self.years_and_months(digits, sign),
             _ => {}
         }
         let fraction = self.fraction()?;
@@ -292,6 +292,9 @@ impl<'a> Reader<'a> {
         if months > 11 {
             return Err(Fault::Field);
         }
+        if self.peek().is_some_and(|next| !next.is_ascii_whitespace()) {
+            return Err(Fault::Syntax);
+        }
         self.mark(&[Unit::Year, Unit::Month])?;
         self.sum.add_unit(Unit::Year, whole_number(years)? * sign, 0.0)?;
         self.sum.add_unit(Unit::Month, months * sign, 0.0)
@@ -345,6 +348,9 @@ fn decode_iso(text: &str) -> Result<Interval, Fault> {
     if rest.is_empty() {
         return Err(Fault::Syntax);
     }
+    if !rest.contains(|c: char| c.is_ascii_alphabetic() && c != 'T') {
+        return decode_iso_alternative(rest);
+    }
     while !rest.is_empty() {
         if let Some(time) = rest.strip_prefix('T') {
             after_t = true;
@@ -372,6 +378,35 @@ fn decode_iso(text: &str) -> Result<Interval, Fault> {
         };
         sum.add_unit(unit, whole_number(whole)? * sign, part * sign as f64)?;
         rest = &tail[1..];
+    }
+    sum.into_interval(false)
+}
+
+/// ISO 8601's alternative form, `0001-02-03T04:05:06`, behind the `P`.
+fn decode_iso_alternative(text: &str) -> Result<Interval, Fault> {
+    let (date, time) = match text.split_once('T') {
+        Some((date, time)) => (date, Some(time)),
+        None => (text, None),
+    };
+    let mut sum = Sum::default();
+    let date_units = [Unit::Year, Unit::Month, Unit::Day];
+    let time_units = [Unit::Hour, Unit::Minute, Unit::Second];
+    let parts = date.split('-').filter(|_| !date.is_empty()).zip(date_units);
+    let behind = time.into_iter().flat_map(|time| time.split(':')).zip(time_units);
+    let is_too_long = date.split('-').count() > 3 || time.is_some_and(|time| time.split(':').count() > 3);
+    if is_too_long || (date.is_empty() && time.is_none()) {
+        return Err(Fault::Syntax);
+    }
+    for (number, unit) in parts.chain(behind) {
+        let (whole, fraction) = match (unit, number.split_once('.')) {
+            (Unit::Second, Some((whole, fraction))) => (whole, parse_fraction(fraction)?),
+            _ => (number, 0),
+        };
+        if whole.is_empty() || !whole.bytes().all(|c| c.is_ascii_digit()) {
+            return Err(Fault::Syntax);
+        }
+        sum.add_unit(unit, whole_number(whole)?, 0.0)?;
+        sum.add_unit(Unit::Microsecond, fraction, 0.0)?;
     }
     sum.into_interval(false)
 }

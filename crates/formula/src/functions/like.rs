@@ -159,7 +159,10 @@ fn escape_character(escape: &str) -> Result<Option<char>> {
 
 /// The regular expression that a pattern of SIMILAR TO is. 22025 for an escape of more than one character.
 fn similar_pattern(pattern: &str, escape: &str) -> Result<String> {
-    Ok(format!("^(?:{})$", translated(pattern, escape_character(escape)?)))
+    Ok(format!(
+        "^(?:{})$",
+        translated(pattern, escape_character(escape)?, false)
+    ))
 }
 
 /// The regular expression of `SUBSTRING(text SIMILAR pattern ESCAPE escape)`, whose group is what stands between the two separators, an
@@ -181,12 +184,16 @@ pub(super) fn similar_parts(pattern: &str, escape: &str) -> Result<String> {
             }
         }
     }
-    let parts: Vec<String> = parts.iter().map(|part| translated(part, escape)).collect();
+    let whole = |part: &str| translated(part, escape, false);
+    // What stands before is as short as it can be.
+    let short = |part: &str| translated(part, escape, true);
     match parts.as_slice() {
-        [whole] => Ok(format!("^(?:{whole})$")),
-        // What stands before is as short as it can be.
-        [before, part] => Ok(format!("^(?U:{before})({part})$")),
-        [before, part, behind] => Ok(format!("^(?U:{before})({part})(?:{behind})$")),
+        [all] => Ok(format!("^(?:{})$", whole(all))),
+        [before, part] => Ok(format!("^(?:{})({})$", short(before), whole(part))),
+        [before, part, behind] => {
+            let (before, part, behind) = (short(before), whole(part), whole(behind));
+            Ok(format!("^(?:{before})({part})(?:{behind})$"))
+        }
         _ => {
             let message = "SQL regular expression may not contain more than two escape-double-quote separators";
             Err(Error::new(SqlState(*b"2200C"), message))
@@ -194,8 +201,8 @@ pub(super) fn similar_parts(pattern: &str, escape: &str) -> Result<String> {
     }
 }
 
-/// A pattern in the language of regular expressions.
-fn translated(pattern: &str, escape: Option<char>) -> String {
+/// A pattern in the language of regular expressions, whose parts are repeated as seldom as can be if it `is_short`.
+fn translated(pattern: &str, escape: Option<char>, is_short: bool) -> String {
     let mut out = String::new();
     let (mut is_escaped, mut in_class) = (false, false);
     for character in pattern.chars() {
@@ -222,6 +229,9 @@ fn translated(pattern: &str, escape: Option<char>) -> String {
                 '_' => out.push('.'),
                 '(' => out.push_str("(?:"),
                 other => out.push(other),
+            }
+            if is_short && matches!(character, '%' | '*' | '+' | '?' | '}') {
+                out.push('?');
             }
         }
     }

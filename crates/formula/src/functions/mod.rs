@@ -39,6 +39,7 @@ mod operator_names;
 mod ordered;
 mod regular;
 mod regular_places;
+mod regular_syntax;
 mod resolve;
 mod system;
 pub(crate) mod text;

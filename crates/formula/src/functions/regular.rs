@@ -1,13 +1,14 @@
 //! Regular expressions, on a matcher whose time is linear in the text.
 //!
-//! PostgreSQL's syntax is close to the matcher's; what differs (`\y`, `\m`, `\M`, `\A`, `\Z`) is translated. Back references
-//! cannot be matched in linear time and are refused.
+//! `regular_syntax` says PostgreSQL's patterns in the matcher's words. Back references and look-around cannot be matched in linear time
+//! and are refused.
 
 use super::FunctionEntry;
 use super::argument::{entry, typed};
 use super::like::similar_parts;
+use super::regular_syntax::{Options, builder};
 use ecow::EcoString;
-use regex::{Captures, Regex, RegexBuilder};
+use regex::{Captures, Regex};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub(super) fn compiled(pattern: &str, ignore_case: bool, flags: &str) -> Result<
     })
 }
 
-fn invalid(message: &str) -> Error {
+pub(super) fn invalid(message: &str) -> Error {
     Error::new(
         SqlState::INVALID_REGULAR_EXPRESSION,
         format!("invalid regular expression: {message}"),
@@ -59,29 +60,8 @@ fn invalid(message: &str) -> Error {
 }
 
 fn compile(pattern: &str, ignore_case: bool, flags: &str) -> Result<Regex> {
-    let mut builder = RegexBuilder::new(&translate(pattern, flags.contains('q'))?);
-    builder
-        .case_insensitive(ignore_case)
-        .dot_matches_new_line(true)
-        .size_limit(PATTERN_BYTES_MAX);
-    for flag in flags.chars() {
-        match flag {
-            'i' => builder.case_insensitive(true),
-            'c' => builder.case_insensitive(false),
-            'n' | 'm' => builder.multi_line(true).dot_matches_new_line(false),
-            'p' => builder.dot_matches_new_line(false),
-            'w' => builder.multi_line(true),
-            'x' => builder.ignore_whitespace(true),
-            'g' | 's' | 't' | 'q' | 'e' | 'b' => &mut builder,
-            other => {
-                return Err(Error::new(
-                    SqlState::INVALID_PARAMETER_VALUE,
-                    format!("invalid regular expression option: \"{other}\""),
-                ));
-            }
-        };
-    }
-    builder.build().map_err(|error| {
+    let mut builder = builder(pattern, Options::new(ignore_case, flags)?)?;
+    builder.size_limit(PATTERN_BYTES_MAX).build().map_err(|error| {
         // The last line of the matcher's message says what is wrong; those before it show where.
         let text = error.to_string();
         invalid(
@@ -91,42 +71,6 @@ fn compile(pattern: &str, ignore_case: bool, flags: &str) -> Result<Regex> {
                 .trim_start_matches("error: "),
         )
     })
-}
-
-fn translate(pattern: &str, literal: bool) -> Result<String> {
-    if literal {
-        return Ok(regex::escape(pattern));
-    }
-    let pattern = pattern.strip_prefix("***:").unwrap_or(pattern);
-    if let Some(rest) = pattern.strip_prefix("***=") {
-        return Ok(regex::escape(rest));
-    }
-    let mut result = String::with_capacity(pattern.len() + 8);
-    let mut letters = pattern.chars();
-    while let Some(letter) = letters.next() {
-        if letter != '\\' {
-            result.push(letter);
-            continue;
-        }
-        match letters.next() {
-            None => return Err(invalid("invalid escape \\ sequence")),
-            Some('y') => result.push_str("\\b"),
-            Some('Y') => result.push_str("\\B"),
-            Some('m') => result.push_str("\\b{start}"),
-            Some('M') => result.push_str("\\b{end}"),
-            Some('Z') => result.push_str("\\z"),
-            Some(digit @ '1'..='9') => {
-                return Err(Error::unsupported(format!(
-                    "back reference \\{digit} in a regular expression"
-                )));
-            }
-            Some(other) => {
-                result.push('\\');
-                result.push(other);
-            }
-        }
-    }
-    Ok(result)
 }
 
 /// Whether a pattern with flags is found in a text.

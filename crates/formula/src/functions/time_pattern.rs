@@ -241,8 +241,8 @@ fn write_keyword(out: &mut EcoString, word: &str, fill: bool, time: i64, zone: O
         "MI" => write_number(out, of_day / MINUTE_US % 60, 2, fill),
         "SS" => write_number(out, second, 2, fill),
         "SSSS" | "SSSSS" => write_number(out, of_day / SECOND_US, 1, fill),
-        "MS" => write_number(out, of_day % SECOND_US / 1000, 3, fill),
-        "US" => write_number(out, of_day % SECOND_US, 6, fill),
+        "MS" => write_number(out, of_day % SECOND_US / 1000, 3, true),
+        "US" => write_number(out, of_day % SECOND_US, 6, true),
         "FF1" | "FF2" | "FF3" | "FF4" | "FF5" | "FF6" => {
             let digits = usize::from(word.as_bytes()[2] - b'0');
             let part = of_day % SECOND_US / 10_i64.pow(6 - digits as u32);

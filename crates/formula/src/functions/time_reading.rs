@@ -107,10 +107,9 @@ struct Field<'a> {
 impl Field<'_> {
     /// Whether what follows is nothing that a number could go on with.
     fn is_open(&self) -> bool {
-        // PostgreSQL counts fractions among those that are no digits.
         let is_digits = |word: &str| {
             let names = [
-                "MON", "DAY", "DY", "RM", "TZ", "OF", "AM", "PM", "AD", "BC", "A.", "P.", "B.", "FF",
+                "MON", "DAY", "DY", "RM", "TZ", "OF", "AM", "PM", "AD", "BC", "A.", "P.", "B.",
             ];
             word == "TZM" || !names.iter().any(|name| word.to_ascii_uppercase().starts_with(name))
         };

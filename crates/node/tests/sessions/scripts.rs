@@ -28,6 +28,7 @@ scripts!(
     index_options,
     interval_literals,
     kept_open,
+    own_settings,
     materialised,
     missing_values,
     renamed_beneath,

@@ -40,6 +40,13 @@ impl ExpressionBinder<'_> {
         let common = comparison_type(types.0, types.1);
         let known = |typed: Typed, data_type: DataType| match (data_type, common) {
             (DataType::Unknown, Some(common)) => {
+                let typed = match types {
+                    // A literal beside a name is one, and no longer than names are.
+                    (DataType::Name, _) | (_, DataType::Name) => {
+                        self.context.cast(typed, ColumnType::plain(DataType::Name))?
+                    }
+                    _ => typed,
+                };
                 Ok((self.context.coerce(typed, common, CastContext::Implicit)?, common))
             }
             _ => Ok((typed.expr, data_type)),

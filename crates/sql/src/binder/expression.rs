@@ -20,6 +20,7 @@ use rubato_formula::{
 };
 use sqlparser::ast::{self, BinaryOperator, Spanned, UnaryOperator};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 
 /// Column numbers from here on stand for the results of aggregate calls.
 pub(crate) const AGGREGATE_BASE: usize = 1 << 24;
@@ -554,7 +555,7 @@ impl<'a> ExpressionBinder<'a> {
     ) -> Result<Typed> {
         let operand = operand.map(|operand| self.bind(operand)).transpose()?;
         let mut tests = Vec::with_capacity(conditions.len());
-        let mut results = Vec::with_capacity(conditions.len() + 1);
+        let mut results = VecDeque::with_capacity(conditions.len() + 1);
         let before = self.conditional.get();
         for branch in conditions {
             tests.push(match &operand {
@@ -571,9 +572,10 @@ impl<'a> ExpressionBinder<'a> {
             });
             // From here on it depends on the condition whether something is evaluated.
             self.conditional.set(before + 1);
-            results.push(self.bind(&branch.result)?);
+            results.push_back(self.bind(&branch.result)?);
         }
-        results.push(match otherwise {
+        // As in PostgreSQL, the type is found from ELSE on.
+        results.push_front(match otherwise {
             Some(otherwise) => self.bind(otherwise)?,
             None => Typed::new(Expr::Literal(Value::Null), DataType::Unknown),
         });
@@ -581,8 +583,9 @@ impl<'a> ExpressionBinder<'a> {
         let span = conditions
             .first()
             .map_or_else(sqlparser::tokenizer::Span::empty, |branch| branch.result.span());
-        let (mut results, column_type) = located(self.context, span, self.common("CASE", results))?;
-        let otherwise = Box::new(results.pop().unwrap_or(Expr::Literal(Value::Null)));
+        let (results, column_type) = located(self.context, span, self.common("CASE", results.into()))?;
+        let mut results = results.into_iter();
+        let otherwise = Box::new(results.next().unwrap_or(Expr::Literal(Value::Null)));
         let is_drawn = operand.is_some_and(|operand| operand.expr.volatility() == Volatility::Volatile);
         let branches: Vec<(Expr, Expr)> = tests.into_iter().zip(results).collect();
         let case = match is_drawn {

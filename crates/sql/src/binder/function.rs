@@ -213,14 +213,25 @@ impl ExpressionBinder<'_> {
 
     /// NULLIF gives its first argument, of the type by which `=` has compared it.
     fn null_if(&self, arguments: Vec<Typed>) -> Result<Typed> {
+        use DataType as T;
         let types: Vec<DataType> = arguments
             .iter()
             .map(|argument| self.context.type_of(argument))
             .collect();
         let modifier = arguments.first().map_or(-1, |first| first.modifier);
-        if let [DataType::Char, DataType::Char | DataType::Unknown] | [DataType::Unknown, DataType::Char] =
-            types.as_slice()
-        {
+        if let Some(common) = compared_by_another(&types) {
+            let both = arguments.into_iter().map(|argument| {
+                let given = self.context.coerce(argument, common, CastContext::Implicit)?;
+                Ok(Typed::new(given, common))
+            });
+            let call = self.function_call("nullif", both.collect::<Result<Vec<_>>>()?)?;
+            return match types.first() {
+                // It is compared as what it is not given as.
+                Some(T::Float4) => self.context.cast(call, ColumnType::plain(T::Float4)),
+                _ => Ok(call),
+            };
+        }
+        if let [T::Char, T::Char | T::Varchar | T::Unknown] | [T::Unknown | T::Varchar, T::Char] = types.as_slice() {
             // Trailing blanks do not count: they are compared without, and the length gives them back.
             let text = |argument| {
                 let padded = self.context.coerce(argument, DataType::Char, CastContext::Implicit)?;
@@ -231,8 +242,8 @@ impl ExpressionBinder<'_> {
             let texts = arguments.into_iter().map(text).collect::<Result<Vec<_>>>()?;
             let call = self.function_call("nullif", texts)?;
             let character = ColumnType {
-                data_type: DataType::Char,
-                modifier,
+                data_type: T::Char,
+                modifier: if types.first() == Some(&T::Char) { modifier } else { -1 },
             };
             return self.context.cast(call, character);
         }
@@ -521,6 +532,17 @@ fn same_call(left: &AggregateCall, right: &AggregateCall) -> bool {
         && left.distinct == right.distinct
         && left.filter == right.filter
         && left.order_by == right.order_by
+}
+
+/// The type of which `=` makes both operands where it is that of neither, or of one that is not the common type.
+fn compared_by_another(types: &[DataType]) -> Option<DataType> {
+    use DataType as T;
+    let is_exact = |own: &DataType| matches!(own, T::Int2 | T::Int4 | T::Int8 | T::Numeric);
+    match types {
+        [T::Float4, other] | [other, T::Float4] if is_exact(other) => Some(T::Float8),
+        [T::Char, T::Text] | [T::Text, T::Char] => Some(T::Text),
+        _ => None,
+    }
 }
 
 /// The type of the first of two operands where `=` compares the two as they are, or makes a text of the first. `None` where it takes

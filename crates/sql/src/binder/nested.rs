@@ -223,10 +223,22 @@ impl Context<'_> {
         else {
             return Ok(None);
         };
-        let all = matches!(set_quantifier, ast::SetQuantifier::All);
-        if query.with.is_some() || !Tail::of(query).is_empty() {
+        if !Tail::of(query).is_empty() {
             return Ok(None);
         }
+        let all = matches!(set_quantifier, ast::SetQuantifier::All);
+        self.within_names(query.with.as_ref(), || {
+            self.recursive_union(named, &table.alias, all, (left, right))
+        })
+    }
+
+    fn recursive_union(
+        &self,
+        named: &NamedQuery,
+        alias: &ast::TableAlias,
+        all: bool,
+        (left, right): (&ast::SetExpr, &ast::SetExpr),
+    ) -> Result<Option<(BoundQuery, Vec<OutputColumn>)>> {
         let name_before = self.names.borrow().len();
         self.names.borrow_mut().push(named.clone());
         let probed = self.probe(left);
@@ -245,7 +257,7 @@ impl Context<'_> {
                 }
             })
             .collect();
-        self.rename_columns(&table.alias, &mut columns)?;
+        self.rename_columns(alias, &mut columns)?;
         let types: Vec<DataType> = columns.iter().map(|column| column.data_type).collect();
         let number = self.next_working_number();
         self.names.borrow_mut().push(NamedQuery {

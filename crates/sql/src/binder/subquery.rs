@@ -38,6 +38,16 @@ impl BoundSubquery {
     pub(super) fn query(&self) -> &BoundQuery {
         &self.query
     }
+
+    /// Whether both come to the same: an expression of GROUP BY is that in front of FROM also with queries in it.
+    fn is_same(&self, other: &BoundSubquery) -> bool {
+        let is_alike = self.kind == other.kind
+            && self.data_type == other.data_type
+            && self.is_settled == other.is_settled
+            && self.outer == other.outer
+            && !(self.is_volatile || other.is_volatile);
+        is_alike && same_text(&self.query, &other.query)
+    }
 }
 
 impl Context<'_> {
@@ -122,22 +132,31 @@ impl Context<'_> {
         let (outer, arguments) = asked.references.arguments();
         let query = BoundQuery::Select(Box::new(select));
         let is_volatile = self.is_volatile(&query);
-        let mut subqueries = self.subqueries.borrow_mut();
-        let number = subqueries.len();
-        subqueries.push(BoundSubquery {
+        let asked_now = BoundSubquery {
             query,
             is_volatile,
             kind,
             outer,
             data_type,
             is_settled: asked.references.is_empty(),
-        });
+        };
+        let mut subqueries = self.subqueries.borrow_mut();
+        let known = subqueries.iter().position(|known| known.is_same(&asked_now));
+        let number = known.unwrap_or(subqueries.len());
+        if known.is_none() {
+            subqueries.push(asked_now);
+        }
         if asked.references.is_empty() && !asked.is_conditional {
             Expr::Parameter(ANSWER_BASE + number)
         } else {
             Expr::Subquery { number, arguments }
         }
     }
+}
+
+/// Whether two queries are bound to the same, which all that they say tells.
+fn same_text(one: &BoundQuery, other: &BoundQuery) -> bool {
+    format!("{one:?}") == format!("{other:?}")
 }
 
 /// The queries that have to be asked before a statement begins: those whose answers it reads, also within others.

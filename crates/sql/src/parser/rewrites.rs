@@ -515,7 +515,7 @@ fn values_as_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut written = Vec::with_capacity(tokens.len() + 16);
     // For each bracket that is open, whether it is such a query's.
     let mut open: Vec<bool> = Vec::new();
-    let mut before = Token::EOF;
+    let (mut earlier, mut before) = (Token::EOF, Token::EOF);
     let mut rest = tokens.into_iter();
     while let Some(token) = rest.next() {
         let span = token.span;
@@ -526,9 +526,9 @@ fn values_as_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             [first, second, ..] => is_values(first) && second.token != Token::Period,
             _ => false,
         };
-        let is_query = is_open && !is_before_query(&before) && is_list;
+        let is_query = is_open && !is_before_query(&earlier, &before) && is_list;
         if !is_blank(&token) {
-            before = token.token.clone();
+            earlier = std::mem::replace(&mut before, token.token.clone());
         }
         if is_close && open.pop() == Some(true) {
             let alias = Token::make_word("*VALUES*", Some('"'));
@@ -550,22 +550,16 @@ fn values_as_select(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     written
 }
 
-/// Whether what stands in brackets behind this is a query already.
-fn is_before_query(token: &Token) -> bool {
+/// Whether what stands in brackets behind these two is a query already.
+fn is_before_query(earlier: &Token, token: &Token) -> bool {
     let Token::Word(word) = token else { return false };
-    matches!(
-        word.keyword,
-        Keyword::FROM
-            | Keyword::JOIN
-            | Keyword::LATERAL
-            | Keyword::AS
-            | Keyword::USING
-            | Keyword::MATERIALIZED
-            | Keyword::UNION
-            | Keyword::ALL
-            | Keyword::INTERSECT
-            | Keyword::EXCEPT
-    )
+    let is_set = |keyword| matches!(keyword, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT);
+    match word.keyword {
+        // `= ALL (VALUES ...)` is none.
+        Keyword::ALL => matches!(earlier, Token::Word(word) if is_set(word.keyword)),
+        Keyword::FROM | Keyword::JOIN | Keyword::LATERAL | Keyword::AS | Keyword::USING | Keyword::MATERIALIZED => true,
+        keyword => is_set(keyword),
+    }
 }
 
 /// Whether nothing but a table's name, and clauses that any query may end with, follows.

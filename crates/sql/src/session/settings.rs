@@ -96,7 +96,11 @@ impl Settings {
             // Settings of extensions and applications have a dot in their name and any value.
             None if name.contains('.') => {
                 check_custom(name)?;
-                (name.to_ascii_lowercase(), value.map(str::to_owned), false)
+                (
+                    own.clone(),
+                    value.or(self.changed.get(&own).map(|_| "")).map(str::to_owned),
+                    false,
+                )
             }
             None => return Err(unrecognised(name)),
         };
@@ -206,6 +210,8 @@ impl Settings {
         self.path_changes += u64::from(name == "search_path");
         match before {
             Some(value) => self.changed.insert(name.clone(), value),
+            // What has been set in the session is known to it from then on, as in PostgreSQL.
+            None if known(&name).is_none() => self.changed.insert(name.clone(), String::new()),
             None => self.changed.remove(&name),
         };
         let value = self.get(&name).unwrap_or_default();

@@ -49,6 +49,7 @@ macro_rules! scripts {
 scripts!(
     addresses,
     aggregate,
+    alike,
     alter,
     array,
     arrays,

@@ -33,6 +33,19 @@ struct State {
     seen: Option<HashSet<Key>>,
     /// Arguments and what they are ordered by, if the call has an ORDER BY.
     rows: Vec<Vec<Value>>,
+    /// What all of that takes, about.
+    bytes: usize,
+}
+
+impl Group {
+    /// What it takes, about.
+    fn bytes(&self) -> usize {
+        let kept = match self {
+            Group::First(first) => first.as_ref().map_or(0, Value::heap_bytes),
+            Group::Aggregate(state) => state.bytes,
+        };
+        size_of::<Group>() + size_of::<State>() + kept
+    }
 }
 
 impl Groups {
@@ -53,6 +66,7 @@ impl Groups {
                 accumulator: resolved.accumulator(),
                 seen: distinct.then(HashSet::new),
                 rows: Vec::new(),
+                bytes: 0,
             })),
         }
     }
@@ -60,7 +74,7 @@ impl Groups {
     fn resize(&mut self, groups: usize) {
         while self.groups.len() < groups {
             let fresh = self.fresh();
-            self.bytes += size_of::<Group>() + size_of::<State>();
+            self.bytes += fresh.bytes();
             self.groups.push(fresh);
         }
     }
@@ -75,23 +89,36 @@ impl Groups {
             }
             Group::Aggregate(state) => state,
         };
-        let Wanted::Aggregate { arguments, order, .. } = &self.wanted else {
+        let Wanted::Aggregate {
+            resolved,
+            arguments,
+            order,
+            ..
+        } = &self.wanted
+        else {
             return Ok(());
         };
+        let mut added = 0;
         if let Some(seen) = &mut state.seen {
             let key = Key::of(&values[..*arguments]);
             let key_bytes = size_of::<Key>() + key.heap_bytes();
             if !seen.insert(key) {
                 return Ok(());
             }
-            self.bytes += key_bytes;
+            added += key_bytes;
         }
         if order.is_empty() {
             values.truncate(*arguments);
+        }
+        if !order.is_empty() || resolved.kind.grows() {
+            let heap: usize = values.iter().map(Value::heap_bytes).sum();
+            added += heap + values.len() * size_of::<Value>() + size_of::<Vec<Value>>();
+        }
+        state.bytes += added;
+        self.bytes += added;
+        if order.is_empty() {
             return state.accumulator.add(&values);
         }
-        let heap: usize = values.iter().map(Value::heap_bytes).sum();
-        self.bytes += heap + values.len() * size_of::<Value>() + size_of::<Vec<Value>>();
         state.rows.push(values);
         Ok(())
     }
@@ -149,6 +176,8 @@ impl GroupsAccumulator for Groups {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let groups = emit_to.take_needed(&mut self.groups);
+        let given: usize = groups.iter().map(Group::bytes).sum();
+        self.bytes = self.bytes.saturating_sub(given);
         let mut builder = Builder::new(self.result.kind, groups.len());
         for group in groups {
             let value = self.finish(group).map_err(carried)?;
@@ -184,4 +213,49 @@ fn no_state(wanted: &Wanted) -> DataFusionError {
         } => format!("{kind:?}"),
     };
     DataFusionError::ResourcesExhausted(format!("the groups of {name} do not fit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rubato_base::DataType;
+    use rubato_formula::resolve_aggregate;
+
+    /// Two groups with so many values each, and what they take with them.
+    fn fed(name: &str, types: &[DataType], values: usize) -> (Groups, usize) {
+        let resolved = resolve_aggregate(name, types, false)
+            .expect("resolves")
+            .expect("is one");
+        let result = Column::plain(resolved.result_type);
+        let wanted = Wanted::Aggregate {
+            resolved,
+            distinct: false,
+            arguments: types.len(),
+            order: Vec::new(),
+        };
+        let inputs: Vec<Column> = types.iter().map(|data_type| Column::plain(*data_type)).collect();
+        let mut groups = Groups::new(&wanted, &inputs, result);
+        groups.resize(2);
+        let value = Value::text(&"x".repeat(1_000));
+        for number in 0..2 * values {
+            groups.add(number % 2, vec![value.clone(); types.len()]).expect("adds");
+        }
+        let size = groups.size();
+        (groups, size)
+    }
+
+    #[test]
+    fn what_aggregates_keep_is_counted_until_it_is_given() {
+        let text = DataType::Text;
+        for (name, types) in [("array_agg", &[text][..]), ("string_agg", &[text, text])] {
+            let (mut groups, size) = fed(name, types, 50);
+            assert!((100_000..400_000).contains(&size), "{name}: {size}");
+            groups.evaluate(EmitTo::First(1)).expect("gives");
+            assert_eq!(groups.size(), size / 2, "{name}");
+            groups.evaluate(EmitTo::All).expect("gives");
+            assert_eq!(groups.size(), 0, "{name}");
+        }
+        let (_, size) = fed("max", &[text], 50);
+        assert!(size < 1_000, "{size}: one of them is kept");
+    }
 }

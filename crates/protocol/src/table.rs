@@ -22,8 +22,8 @@ use std::ops::Bound;
 const RANGE_MARKS_MAX: usize = 8;
 /// What an item costs beside its row: the item, its key among the ordered ones, their own share and that of the exact ones.
 const ITEM_BYTES: usize = size_of::<Item>() + size_of::<Key>() + 40;
-/// What an older version costs, about: some former values.
-const UNDO_BYTES: usize = 128;
+/// What a committed formula costs that is not folded yet, about: some values.
+const RETAINED_BYTES: usize = 128;
 /// What an allocation costs beside its content.
 const ALLOCATION_BYTES: usize = 16;
 
@@ -451,7 +451,7 @@ pub(crate) fn row_bytes(item: &Item) -> usize {
         .row
         .as_ref()
         .map_or(0, |row| row.as_bytes().len() + ALLOCATION_BYTES);
-    row + (item.versions.len() + item.above().len()) * UNDO_BYTES
+    row + item.versions.bytes() + item.above().len() * RETAINED_BYTES
 }
 
 /// Drops versions that no live snapshot needs any more, from the account too: what stayed there of rows that have left was memory that nothing

@@ -6,6 +6,9 @@
 use crate::live::LiveSnapshots;
 use rubato_base::{Row, Timestamp, Value};
 
+/// What an older version costs beside large values, about.
+const UNDO_BYTES: usize = 128;
+
 /// What leads from a version to the one before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo {
@@ -34,6 +37,19 @@ struct Chain {
     newest: Undo,
     /// From the oldest on.
     older: Vec<Undo>,
+    /// What all of them cost, about.
+    bytes: usize,
+}
+
+impl Undo {
+    /// What it costs, about.
+    fn bytes(&self) -> usize {
+        let content = match &self.change {
+            UndoChange::Columns(values) => values.iter().map(|(_, value)| value.heap_bytes()).sum(),
+            UndoChange::Row(row) => row.as_ref().map_or(0, |row| row.as_bytes().len()),
+        };
+        UNDO_BYTES + content
+    }
 }
 
 impl Versions {
@@ -45,6 +61,11 @@ impl Versions {
         self.0.as_ref().map_or(0, |chain| 1 + chain.older.len())
     }
 
+    /// What they cost in memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |chain| chain.bytes)
+    }
+
     /// From the newest backwards.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Undo> {
         let chain = self.0.iter();
@@ -53,11 +74,15 @@ impl Versions {
 
     /// Puts one above all others.
     pub(crate) fn push(&mut self, undo: Undo) {
+        let bytes = undo.bytes();
         match &mut self.0 {
-            Some(chain) => chain.older.push(std::mem::replace(&mut chain.newest, undo)),
+            Some(chain) => {
+                chain.bytes += bytes;
+                chain.older.push(std::mem::replace(&mut chain.newest, undo));
+            }
             None => {
-                let older = Vec::new();
-                self.0 = Some(Box::new(Chain { newest: undo, older }));
+                let (newest, older) = (undo, Vec::new());
+                self.0 = Some(Box::new(Chain { newest, older, bytes }));
             }
         }
     }
@@ -84,8 +109,10 @@ impl Versions {
             if live.any_in(undo.cts, above) {
                 self.push(undo);
             } else if let Some(kept) = &mut self.0 {
+                let before = kept.newest.bytes();
                 let older = std::mem::replace(&mut kept.newest.change, UndoChange::Row(None));
                 kept.newest.change = undo.change.then(older);
+                kept.bytes = kept.bytes + kept.newest.bytes() - before;
             }
         }
     }

@@ -74,3 +74,41 @@ fn large_rows_are_read_from_the_store_by_their_size() {
     assert_eq!(scan(&mut second, false, usize::MAX), all);
     assert_eq!(store.0.lock().expect("lock").1, 0, "all are in memory");
 }
+
+/// What a snapshot keeps of a row counts for what it is, whatever the row has become, until nobody reads it.
+#[test]
+fn what_older_versions_hold_counts() {
+    let text = rubato_base::ColumnType::plain(rubato_base::DataType::Text);
+    let long = "y".repeat(10_000);
+    for is_deleted in [false, true] {
+        let store = Store::default();
+        let mut database = database(&store);
+        database.create_table(TABLE);
+        insert_wide(&mut database, 20, &long);
+        let reader = begin(&mut database, true);
+        let read = database.read(reader, TABLE, key(0).as_bytes(), ColumnSet::ALL);
+        assert!(read.expect("reads").is_some());
+        for number in 0..20 {
+            let id = begin(&mut database, false);
+            let key = key(number);
+            let read = database.read_for_update(id, TABLE, key.as_bytes(), ColumnSet::ALL, OnBusy::Queue);
+            assert!(matches!(read, Ok(OrderedRead::Row(Some(_)))));
+            let short = rubato_formula::Change::set(1, text, Value::text("z"));
+            let short = rubato_formula::Formula::new([short]).expect("a formula");
+            let changed = match is_deleted {
+                true => database.delete(id, TABLE, key.as_bytes()),
+                false => database.update(id, TABLE, key.as_bytes(), short),
+            };
+            changed.expect("changes");
+            database.commit(id, None, &mut NoLog).expect("commits");
+        }
+        let held = database.memory_bytes();
+        assert!((200_000..220_000).contains(&held), "{held} bytes");
+        checkpoint(&mut database, &store);
+        assert!(!database.evict(100_000), "the reader is there");
+        database.rollback(reader);
+        while !database.evict(0) && !database.nothing_may_leave() {}
+        let held = database.memory_bytes();
+        assert!(held < 10_000, "{held} bytes");
+    }
+}

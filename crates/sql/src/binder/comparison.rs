@@ -43,7 +43,9 @@ impl ExpressionBinder<'_> {
                 let typed = match types {
                     // A literal beside a name is one, and no longer than names are.
                     (DataType::Name, _) | (_, DataType::Name) => {
-                        self.context.cast(typed, ColumnType::plain(DataType::Name))?
+                        let text = self.context.coerce(typed, DataType::Text, CastContext::Implicit)?;
+                        let text = Typed::new(text, DataType::Text);
+                        self.context.cast(text, ColumnType::plain(DataType::Name))?
                     }
                     _ => typed,
                 };

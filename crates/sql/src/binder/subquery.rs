@@ -44,9 +44,19 @@ impl BoundSubquery {
         let is_alike = self.kind == other.kind
             && self.data_type == other.data_type
             && self.is_settled == other.is_settled
-            && self.outer == other.outer
+            && self.outer.len() == other.outer.len()
             && !(self.is_volatile || other.is_volatile);
-        is_alike && same_text(&self.query, &other.query)
+        is_alike && self.text() == other.text()
+    }
+
+    /// All that it says, which is the same for two that are bound to the same.
+    fn text(&self) -> String {
+        let text = format!("{:?}", self.query);
+        let own = |text: String, (place, number): (usize, &usize)| {
+            let number = Expr::Parameter(OUTER_BASE + number);
+            text.replace(&format!("{number:?}"), &format!("Outer({place})"))
+        };
+        self.outer.iter().enumerate().fold(text, own)
     }
 }
 
@@ -152,11 +162,6 @@ impl Context<'_> {
             Expr::Subquery { number, arguments }
         }
     }
-}
-
-/// Whether two queries are bound to the same, which all that they say tells.
-fn same_text(one: &BoundQuery, other: &BoundQuery) -> bool {
-    format!("{one:?}") == format!("{other:?}")
 }
 
 /// The queries that have to be asked before a statement begins: those whose answers it reads, also within others.

@@ -83,16 +83,19 @@ fn join_ranges(t: &mut Transaction) {
     }
 }
 
-/// The table of which the most reads are kept, and the columns that were read.
+/// The table of which the most reads are kept that one of the whole table can take the place of, and the columns that were read of it: by
+/// former reads of the whole table, too, which go with the others.
 fn most_read(t: &Transaction) -> Option<(TableId, ColumnSet)> {
     let mut tables: BTreeMap<TableId, (usize, ColumnSet)> = BTreeMap::new();
     let rows = t.reads.iter().filter(|read| read.through.is_none());
-    let rows = rows.map(|read| (read.table, read.columns));
-    let ranges = t.ranges.iter().filter(|read| read.range != KeyRange::WHOLE);
-    for (table, columns) in rows.chain(ranges.map(|read| (read.table, read.columns))) {
+    let rows = rows.map(|read| (read.table, read.columns, true));
+    let ranges = t.ranges.iter();
+    let ranges = ranges.map(|read| (read.table, read.columns, read.range != KeyRange::WHOLE));
+    for (table, columns, counts) in rows.chain(ranges) {
         let (count, all) = tables.entry(table).or_insert((0, ColumnSet::EXISTENCE));
-        (*count, *all) = (*count + 1, all.union(columns));
+        (*count, *all) = (*count + usize::from(counts), all.union(columns));
     }
-    let most = tables.into_iter().max_by_key(|(_, (count, _))| *count)?;
-    Some((most.0, most.1.1))
+    let most = tables.into_iter().max_by_key(|(_, (count, _))| *count);
+    let (table, (_, columns)) = most.filter(|(_, (count, _))| *count > 0)?;
+    Some((table, columns))
 }

@@ -4,8 +4,9 @@
 mod doubles;
 
 use doubles::{CountingLog, Empty, options};
-use rubato_base::{ColumnSet, GlobalId, Key, NodeId, Row, TableId, Timestamp, TransactionId, Value};
-use rubato_protocol::{FormulaDatabase, Insertion, KeyRange, OnBusy, Policies, Stop};
+use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, Key, NodeId, Row, TableId, Timestamp, TransactionId, Value};
+use rubato_formula::{Change as ColumnFormula, Formula, RowBounds};
+use rubato_protocol::{BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, Policies, Stop};
 use std::ops::Bound;
 
 const TABLE: TableId = TableId(1);
@@ -203,4 +204,57 @@ fn what_is_kept_of_many_reads_is_short_and_says_the_same() {
         let at = Timestamp(database.newest_place().0 + 1_000);
         assert_eq!(is_confirmed(&mut database, reader, at), holds, "{rows}");
     }
+}
+
+/// What takes the place of many reads of a table has the columns of former reads of the whole table, too.
+#[test]
+fn reads_of_a_whole_table_are_kept_when_many_rows_of_it_are_read_behind_them() {
+    const MANY: i32 = 300_000;
+    for (rows, ranges) in [(10, 10), (MANY, 0), (0, 70_000)] {
+        for (written, holds) in [(1, false), (2, true)] {
+            let mut log = CountingLog(0);
+            let mut database = filled(&mut log);
+            let loader = database.begin(options());
+            for id in ROWS..MANY {
+                let row = Row::from_values(&[id, 0, 0, 0].map(Value::Int4));
+                let inserted = database.insert(loader, TABLE, key(id), row);
+                assert_eq!(inserted, Ok(Insertion::Inserted));
+            }
+            database.commit(loader, None, &mut log).expect("commits");
+            let reader = database.begin(options());
+            scan_column(&mut database, reader, &KeyRange::WHOLE, 1);
+            for id in 0..rows {
+                let row = database.read(reader, TABLE, key(id).as_bytes(), ColumnSet::column(3));
+                assert!(row.expect("reads").is_some());
+            }
+            for from in 0..ranges {
+                let range = KeyRange {
+                    from: Bound::Included(key(2 * from)),
+                    to: Bound::Included(key(2 * from)),
+                };
+                scan_column(&mut database, reader, &range, 3);
+            }
+            set(&mut database, MANY - 1, written, &mut log);
+            let at = Timestamp(database.newest_place().0 + 1_000);
+            let confirmed = is_confirmed(&mut database, reader, at);
+            assert_eq!(confirmed, holds, "{rows}, {ranges}: column {written}");
+        }
+    }
+}
+
+fn scan_column(database: &mut FormulaDatabase, reader: TransactionId, range: &KeyRange, column: usize) {
+    let mut visit = |_: &[u8], _: rubato_base::RowRef<'_>| true;
+    let columns = ColumnSet::column(column);
+    let read = database.scan(reader, TABLE, range, false, columns, &mut visit);
+    read.expect("reads");
+}
+
+/// Sets a column of a row, and commits.
+fn set(database: &mut FormulaDatabase, id: i32, column: u16, log: &mut CountingLog) {
+    let writer = database.begin(options());
+    let change = ColumnFormula::set(column, ColumnType::plain(DataType::Int4), Value::Int4(1));
+    let formula = Formula::new([change]).expect("a formula");
+    let placed = database.update_blind(writer, TABLE, key(id).as_bytes(), formula, &RowBounds::default());
+    assert_eq!(placed, Ok(BlindUpdate::Pending));
+    database.commit(writer, None, log).expect("commits");
 }

@@ -130,6 +130,13 @@ impl Expr {
         });
     }
 
+    /// Whether a column is read: exactly that one, where [`Expr::columns`] does not tell apart the columns of a wide table from 62 on.
+    pub fn reads(&self, column: usize) -> bool {
+        let mut reads = false;
+        self.for_each_column(&mut |own| reads |= own == column);
+        reads
+    }
+
     /// Whether no column is read.
     pub fn is_constant(&self) -> bool {
         let mut constant = true;

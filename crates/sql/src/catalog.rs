@@ -325,11 +325,16 @@ impl Table {
         columns.filter_map(|(number, column)| Some((number, column.generated.as_ref()?)))
     }
 
+    /// Those of them that are computed anew where these columns change. Whether there are any says nobody who compares sets of columns: in
+    /// a wide table a generated column may have its place in a set in common with what it is made of.
+    pub fn generated_of(&self, changed: ColumnSet) -> impl Iterator<Item = (usize, &RowExpression)> {
+        self.generated_columns()
+            .filter(move |(_, own)| own.columns.intersects(changed))
+    }
+
     /// The columns that change where these do: with them, those that are generated of them.
     pub fn changed_with(&self, changed: ColumnSet) -> ColumnSet {
-        let follow = self
-            .generated_columns()
-            .filter(|(_, own)| own.columns.intersects(changed));
+        let follow = self.generated_of(changed);
         follow.fold(changed, |all, (number, _)| all.union(ColumnSet::column(number)))
     }
 
@@ -394,9 +399,7 @@ impl RowExpression {
 
     /// Whether it reads a column.
     pub fn reads(&self, column: usize) -> bool {
-        let mut reads = false;
-        self.expr.for_each_column(&mut |own| reads |= own == column);
-        reads
+        self.expr.reads(column)
     }
 }
 

@@ -215,7 +215,7 @@ fn assignments_at_once<'a>(on_conflict: &'a OnConflict, table: &Table) -> Option
     };
     let changed: ColumnSet = assignments.iter().map(|assignment| assignment.0).collect();
     let changes_more = table.primary_key.iter().any(|column| changed.contains_column(*column))
-        || table.changed_with(changed) != changed
+        || table.generated_of(changed).next().is_some()
         || Effects::may_be_deferred(table);
     let is_by_key = table.indexes.is_empty() && !table.primary_key.is_empty() && on_conflict.arbiter == Some(None);
     (is_by_key && !changes_more).then_some(assignments)

@@ -46,10 +46,7 @@ pub(super) fn complete_changes(
     evaluation: &EvalContext<'_>,
 ) -> Result<()> {
     let changed: ColumnSet = changes.iter().map(|change| change.0).collect();
-    for (number, own) in table
-        .generated_columns()
-        .filter(|(_, own)| own.columns.intersects(changed))
-    {
+    for (number, own) in table.generated_of(changed) {
         let new = ChangedRow { old, changes };
         let value = own.expr.evaluate(&new, evaluation)?;
         match changes.iter_mut().find(|change| change.0 == number) {

@@ -181,9 +181,7 @@ fn find_columns_to_read(plan: &UpdatePlan, target: &Target<'_>) -> ColumnSet {
 
 /// What is read of a row in order to change these columns of it.
 pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet {
-    let generated = table
-        .generated_columns()
-        .filter(|(_, own)| own.columns.intersects(changed));
+    let generated = table.generated_of(changed);
     let mut columns = generated.fold(ColumnSet::EXISTENCE, |columns, (_, own)| columns.union(own.columns));
     let changed = table.changed_with(changed);
     for check in table.checks.iter().filter(|check| check.is_affected(changed)) {
@@ -218,7 +216,8 @@ pub(crate) fn columns_to_change(table: &Table, changed: ColumnSet) -> ColumnSet 
 fn formula_at_once(plan: &UpdatePlan, target: &Target<'_>, evaluation: &EvalContext<'_>) -> Option<Formula> {
     let table = target.table;
     let changed: ColumnSet = plan.assignments.iter().map(|assignment| assignment.column).collect();
-    let changes_more = plan.changes_key || !plan.changed_indexes.is_empty() || table.changed_with(changed) != changed;
+    let computes = table.generated_of(changed).next().is_some();
+    let changes_more = plan.changes_key || !plan.changed_indexes.is_empty() || computes;
     if changes_more || !target.is_named_by_keys() {
         return None;
     }

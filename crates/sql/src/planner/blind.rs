@@ -44,8 +44,7 @@ pub(crate) fn order_reason(
 /// What is generated is computed from the whole row.
 fn generated_reason(table: &Table, assignments: &[Assignment]) -> Option<String> {
     let changed = assignments.iter().map(|assignment| assignment.column).collect();
-    let mut generated = table.generated_columns();
-    let (number, _) = generated.find(|(_, own)| own.columns.intersects(changed))?;
+    let (number, _) = table.generated_of(changed).next()?;
     Some(format!(
         "{} is generated of a changed column",
         table.columns[number].name

@@ -21,6 +21,7 @@ mod kept;
 mod loads;
 mod locks;
 mod lookups;
+mod many_columns;
 mod many_rows;
 mod numbers;
 mod outcomes;

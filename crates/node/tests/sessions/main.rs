@@ -26,6 +26,7 @@ mod grid;
 mod lists;
 mod locks;
 mod made_of_rows;
+mod many_columns;
 mod missing;
 mod not_valid;
 mod pipelined;

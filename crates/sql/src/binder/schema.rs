@@ -586,9 +586,7 @@ fn without_column(table: &mut Table, column: usize) {
         table.primary_key_name.clear();
     }
     table.indexes.retain(|index| !before.index_reads(index, column));
-    table
-        .checks
-        .retain(|check| !check.condition.columns().contains_column(column));
+    table.checks.retain(|check| !check.condition.reads(column));
     table.foreign_keys.retain(|key| !key.columns.contains(&column));
     let made_of_it = before.generated_columns().filter(|(_, value)| value.reads(column));
     made_of_it.for_each(|(generated, _)| without_column(table, generated));

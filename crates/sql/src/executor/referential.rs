@@ -155,13 +155,13 @@ impl Effects {
     /// Takes note of a new row.
     pub(crate) fn row_added<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T) {
         self.note_unique(table, row, ColumnSet::ALL);
-        self.note_referring(table, row, ColumnSet::ALL, None);
+        self.note_referring(table, row, |_| true, None);
     }
 
     /// The same, for a statement that adds rows of this table and does nothing else.
     pub(crate) fn row_added_by_itself<T: Tuple + ?Sized>(&mut self, table: &Arc<Table>, row: &T, noted: &mut Noted) {
         self.note_unique(table, row, ColumnSet::ALL);
-        self.note_referring(table, row, ColumnSet::ALL, Some(noted));
+        self.note_referring(table, row, |_| true, Some(noted));
     }
 
     /// Takes note of a changed row.
@@ -174,9 +174,8 @@ impl Effects {
     ) {
         self.note_unique(table, new, changed);
         // Who refers to the same as before is not looked at, as if he had not been named.
-        let refers_by = table.foreign_keys.iter().flat_map(|key| &key.columns).copied();
-        let is_other = |column: &usize| changed.contains_column(*column) && old.column(*column) != new.column(*column);
-        self.note_referring(table, new, refers_by.filter(is_other).collect(), None);
+        let is_other = |column: usize| changed.contains_column(column) && old.column(column) != new.column(column);
+        self.note_referring(table, new, is_other, None);
         if is_referred_to(table) {
             let values: Vec<Value> = (0..table.columns.len()).map(|column| new.column(column)).collect();
             let new = Some(Row::from_values(&values));
@@ -208,16 +207,12 @@ impl Effects {
         &mut self,
         table: &Arc<Table>,
         row: &T,
-        changed: ColumnSet,
+        is_changed: impl Fn(usize) -> bool,
         mut noted: Option<&mut Noted>,
     ) {
         let is_checked = |_: &(usize, &ForeignKey)| !table.is_unchecked;
         for (number, foreign_key) in table.foreign_keys.iter().enumerate().filter(is_checked) {
-            if !foreign_key
-                .columns
-                .iter()
-                .any(|column| changed.contains_column(*column))
-            {
+            if !foreign_key.columns.iter().any(|column| is_changed(*column)) {
                 continue;
             }
             let value = |column: &usize| referring_value(table, *column, row.column(*column));
@@ -469,7 +464,7 @@ impl Effects {
                         old: row.as_ref(),
                         changes: &changes,
                     };
-                    self.note_referring(child, &now, foreign_key.columns.iter().copied().collect(), None);
+                    self.note_referring(child, &now, |column| foreign_key.columns.contains(&column), None);
                 }
                 Ok(())
             }

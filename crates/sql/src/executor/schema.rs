@@ -604,9 +604,7 @@ fn converted(table: &Table, conversions: &[Conversion], row: &Row, context: &mut
     }
     let row = Row::from_values(&values);
     context.spend(WRITTEN_ROW_COST);
-    let mut changed = ColumnSet::default();
     for conversion in conversions {
-        changed = changed.union(ColumnSet::column(conversion.column));
         if table.columns[conversion.column].not_null {
             refuse_null(table, conversion.column, &row)?;
         }
@@ -614,7 +612,7 @@ fn converted(table: &Table, conversions: &[Conversion], row: &Row, context: &mut
     for (place, check) in table.checks.iter().enumerate() {
         // Rows that violate a check of the table's own that is not valid may stay; values become those of a domain as by a cast.
         let is_asked = check.is_valid || check.domain.is_some();
-        if is_asked && check.columns.intersects(changed) {
+        if is_asked && conversions.iter().any(|it| check.condition.reads(it.column)) {
             verify_check(table, place, &row, context)?;
         }
     }

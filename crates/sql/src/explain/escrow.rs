@@ -30,11 +30,7 @@ fn is_sum(assignment: &Assignment) -> bool {
 fn limit(table: &Table, number: usize) -> Option<Limit> {
     let column = table.columns.get(number)?;
     let mut within = Vec::new();
-    for check in table
-        .checks
-        .iter()
-        .filter(|check| check.columns.contains_column(number))
-    {
+    for check in table.checks.iter().filter(|check| check.condition.reads(number)) {
         if check
             .bounds(number, column)
             .is_some_and(|bounds| !bounds.is_unbounded())
@@ -61,11 +57,11 @@ pub(super) fn limits_text(limits: &[Limit]) -> Option<String> {
 /// What to do about a limit that stands in WHERE: whether the row is found goes to the client, so that others have to wait.
 pub(super) fn hint(update: &UpdatePlan, table: &Table) -> Option<String> {
     update.ordered_because.as_ref().filter(|_| update.returning.is_none())?;
-    let tested = update.filter.as_ref()?.columns();
+    let tested = update.filter.as_ref()?;
     let sum = update
         .assignments
         .iter()
-        .find(|assignment| is_sum(assignment) && tested.contains_column(assignment.column))?;
+        .find(|assignment| is_sum(assignment) && tested.reads(assignment.column))?;
     let name = &table.columns.get(sum.column)?.name;
     Some(format!(
         "the row count depends on {name}; with the limit as a CHECK on {name} instead of in WHERE the sum would be escrowed"

@@ -9,7 +9,7 @@ use crate::binder::{Renaming, refuse_system_name, renamed_check};
 use crate::catalog::{Catalog, Check, Column, Deferral, Index, RelationName};
 use crate::statement::AlterAction;
 use rubato_base::{Error, Result, SqlState, TableId};
-use rubato_formula::{Expr, Volatility};
+use rubato_formula::Volatility;
 use std::sync::Arc;
 
 impl Change {
@@ -508,12 +508,7 @@ impl Change {
         self.drop_generated(table, name, &generated, cascade)?;
         let own = self.table_mut(table)?;
         let table_before = own.clone();
-        let reads = |expr: &Expr| {
-            let mut found = false;
-            expr.for_each_column(&mut |column| found |= column == place);
-            found
-        };
-        own.checks.retain(|check| !reads(&check.condition));
+        own.checks.retain(|check| !check.condition.reads(place));
         let indexes: Vec<(String, Vec<usize>)> = own
             .indexes
             .iter()

@@ -29,7 +29,7 @@ impl Change {
         let own = self.table_mut(table)?;
         // What its domain said of it, it says no more.
         own.checks
-            .retain(|check| check.domain.is_none() || !check.columns.contains_column(column));
+            .retain(|check| check.domain.is_none() || !check.condition.reads(column));
         if let Some(domain) = domain {
             self.follow_domain(table, column, domain)?;
         }

@@ -7,14 +7,13 @@ use crate::api::WaitReason;
 use crate::database::FormulaDatabase;
 use crate::item::Item;
 use crate::statistics::AbortReason;
-use crate::table::Slot;
 use crate::transaction::Transaction;
 use rubato_base::{Key, SessionId, TableId, TransactionId};
 use std::collections::BTreeMap;
 
 /// Items whose waits and aborts are counted; when there are more, those with the fewest are forgotten.
 const ITEMS_MAX: usize = 1024;
-/// Pending changes of one transaction that are looked at: the rest of a bulk load is not hot.
+/// Pending changes of one transaction that are looked at, and items that it has read to write: the rest of a bulk load is not hot.
 const CHANGES_LOOKED_AT_MAX: usize = 4096;
 
 /// Waits and aborts at one item since it was first seen to be hot.
@@ -134,12 +133,9 @@ impl FormulaDatabase {
     pub fn hot_items(&self) -> Vec<(Place, HotItem)> {
         let mut hot: BTreeMap<Place, HotItem> = BTreeMap::new();
         for t in self.transactions.iter() {
-            for (table, slot, key) in places_of(t).take(CHANGES_LOOKED_AT_MAX) {
-                let Some(held) = self.tables.get(table) else {
-                    continue;
-                };
-                hot.entry((table, Some(key.clone())))
-                    .or_insert_with(|| pending_on(held.item(slot)));
+            for (table, item) in self.places_of(t) {
+                hot.entry((table, Some(item.key.clone())))
+                    .or_insert_with(|| pending_on(item));
             }
         }
         for waiting in self.waiting() {
@@ -150,18 +146,17 @@ impl FormulaDatabase {
         }
         hot.into_iter().collect()
     }
-}
 
-/// The items on which a transaction has a place, as far as it has come to them.
-fn places_of(t: &Transaction) -> impl Iterator<Item = (TableId, Slot, &Key)> {
-    let written = t.writes.iter().filter(|write| write.first);
-    let read_to_write = t
-        .reads
-        .iter()
-        .filter(|read| t.queued.contains(&(read.table, read.slot)));
-    written
-        .map(|write| (write.table, write.slot, &write.key))
-        .chain(read_to_write.map(|read| (read.table, read.slot, &read.key)))
+    /// The items on which a transaction has a place, of the first that it has come to. What it has read besides is not looked at: it may be much.
+    fn places_of<'a>(&'a self, t: &'a Transaction) -> impl Iterator<Item = (TableId, &'a Item)> {
+        let written = { t.writes.iter().take(CHANGES_LOOKED_AT_MAX) }.filter(|write| write.first);
+        let read_to_write = t.queued.iter().take(CHANGES_LOOKED_AT_MAX).copied();
+        let places = written.map(|write| (write.table, write.slot)).chain(read_to_write);
+        places.filter_map(|(table, slot)| {
+            let item = self.tables.get(table)?.peek(slot)?;
+            item.intent(t.id).map(|_| (table, item))
+        })
+    }
 }
 
 fn pending_on(item: &Item) -> HotItem {

@@ -156,6 +156,11 @@ impl Table {
     }
 
     /// Whatever has the slot now, if the slot is in memory.
+    pub(crate) fn peek(&self, slot: Slot) -> Option<&Item> {
+        self.chunks.peek(slot)
+    }
+
+    /// The same, to change it.
     pub(crate) fn peek_mut(&mut self, slot: Slot) -> Option<&mut Item> {
         self.chunks.peek_mut(slot)
     }

@@ -4,7 +4,9 @@
 mod doubles;
 
 use doubles::{CountingLog, Empty, options};
-use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, Key, NodeId, Row, TableId, Timestamp, TransactionId, Value};
+use rubato_base::{
+    ColumnSet, ColumnType, DataType, GlobalId, Key, NodeId, Row, TableId, Timestamp, TransactionId, Value,
+};
 use rubato_formula::{Change as ColumnFormula, Formula, RowBounds};
 use rubato_protocol::{BlindUpdate, FormulaDatabase, Insertion, KeyRange, OnBusy, Policies, Stop};
 use std::ops::Bound;

@@ -18,18 +18,26 @@ use std::collections::VecDeque;
 
 /// Rows that are laid down together, ...
 const LAID_DOWN_ROWS: usize = 2048;
-/// ... or sooner if there is a row for each so many bytes of the memory: they take about one part in sixteen of it then.
+/// ... or sooner if there is a row for each so many bytes of the memory: they take about one part in sixteen of it then, ...
 const MEMORY_BYTES_PER_ROW: usize = 4096;
-/// Storage that has a row for each so many bytes of the memory is laid down instead of staying in memory, if the store takes rows.
+/// ... or if they take that part of it because they are large. They cannot leave before they are given: where the bound was the number
+/// alone, large rows filled the memory, and who laid them was held back for the memory that he did not come to give.
+const LAID_DOWN_SHARE: usize = 16;
+/// Where memory is full, less is given too, if it is one part in so many at least.
+const WORTH_GIVING_SHARE: usize = 256;
+/// Storage that has a row for each so many bytes of the memory is laid down instead of staying in memory, if the store takes rows, ...
 const MEMORY_BYTES_PER_KEPT_ROW: usize = 2048;
+/// ... and storage of which all that is kept so takes one part in so many of the memory. It is looked at when so much has come.
+const KEPT_SHARE: usize = 16;
+const KEPT_STEP_SHARE: usize = 256;
 
 /// How the rows of private storage come there, and how they outlive a crash.
 #[derive(Clone, Debug)]
 pub(crate) enum Laying {
     /// Like others: pending, and in the log.
     None,
-    /// They are laid, and in memory only: about so many.
-    InMemory(usize),
+    /// They are laid, and in memory only: about so many are to be, and so many bytes of them have come.
+    InMemory { rows: usize, bytes: usize },
     /// They are laid, and go to the store.
     Down(Down),
 }
@@ -37,8 +45,10 @@ pub(crate) enum Laying {
 /// Where rows that are laid down have come. Until the store has them they are dirty, so that their slots do not move.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Down {
-    /// Not given to the store yet.
+    /// Not given to the store yet, ...
     to_give: Vec<Slot>,
+    /// ... and what that takes of memory.
+    to_give_bytes: usize,
     /// Given: they are in the store when it has come so far.
     given: VecDeque<(u64, Vec<Slot>)>,
 }
@@ -63,7 +73,7 @@ impl FormulaDatabase {
             && held.private.is_some()
             && held.len() == 0
         {
-            held.private = Some(Laying::InMemory(rows));
+            held.private = Some(Laying::InMemory { rows, bytes: 0 });
         }
     }
 
@@ -75,10 +85,19 @@ impl FormulaDatabase {
     /// How many rows of private storage are to stay in memory as it is.
     fn rows_to_keep(&self) -> usize {
         let rows = |(_, held): (_, &Table)| match held.private {
-            Some(Laying::InMemory(rows)) => rows,
+            Some(Laying::InMemory { rows, .. }) => rows,
             _ => 0,
         };
         self.tables.iter().map(rows).sum()
+    }
+
+    /// What rows of private storage take that have come to stay in memory as it is, in bytes.
+    fn kept_bytes(&self) -> usize {
+        let bytes = |(_, held): (_, &Table)| match held.private {
+            Some(Laying::InMemory { bytes, .. }) => bytes,
+            _ => 0,
+        };
+        self.tables.iter().map(bytes).sum()
     }
 
     /// As many rows of private storage stay in memory.
@@ -88,7 +107,7 @@ impl FormulaDatabase {
 
     /// Whether rows may be laid in the storage: it is known to its creator only, and not written to like others.
     pub fn is_laid_out(&self, table: TableId) -> bool {
-        matches!(self.laying(table), Some(Laying::InMemory(_) | Laying::Down(_)))
+        matches!(self.laying(table), Some(Laying::InMemory { .. } | Laying::Down(_)))
     }
 
     /// Whether the rows of private storage go to the store.
@@ -141,7 +160,7 @@ impl FormulaDatabase {
     pub fn lay_row(&mut self, transaction: TransactionId, table: TableId, key: Key, row: Row) -> Outcome<bool> {
         let ts = self.active(transaction)?.ts;
         let held = table_of(&mut self.tables, table)?;
-        if !matches!(held.private, Some(Laying::InMemory(_) | Laying::Down(_))) {
+        if !matches!(held.private, Some(Laying::InMemory { .. } | Laying::Down(_))) {
             let message = "rows are laid out in storage that others may read";
             return Err(Stop::Fail(Error::internal(message)));
         }
@@ -150,10 +169,16 @@ impl FormulaDatabase {
             return Ok(false);
         }
         let slot = held.put_laid(place, key, row, (ts, &mut self.memory_bytes));
-        if let Some(Laying::Down(down)) = &mut held.private {
-            down.to_give.push(slot);
+        let added = item_bytes(held.item(slot));
+        match &mut held.private {
+            Some(Laying::Down(down)) => {
+                down.to_give.push(slot);
+                down.to_give_bytes += added;
+            }
+            Some(Laying::InMemory { bytes, .. }) => *bytes += added,
+            _ => {}
         }
-        self.put_laid_if_many(table)?;
+        self.put_laid_if_many(table, added)?;
         Ok(true)
     }
 
@@ -175,7 +200,7 @@ impl FormulaDatabase {
     ) -> Outcome<bool> {
         let ts = self.active(transaction)?.ts;
         let held = table_of(&mut self.tables, table)?;
-        if !matches!(held.private, Some(Laying::InMemory(_))) {
+        if !matches!(held.private, Some(Laying::InMemory { .. })) {
             return Ok(false);
         }
         held.take_laid(&key, &mut self.memory_bytes);
@@ -185,22 +210,34 @@ impl FormulaDatabase {
         Ok(true)
     }
 
-    fn put_laid_if_many(&mut self, table: TableId) -> Outcome<()> {
+    /// Gives the store what was laid, if it is much now that so many bytes have come.
+    fn put_laid_if_many(&mut self, table: TableId, added: usize) -> Outcome<()> {
         let rows_max = LAID_DOWN_ROWS.min(self.memory_bytes_max / MEMORY_BYTES_PER_ROW);
-        let kept_rows_max = self.kept_rows_max();
-        let held = table_of(&mut self.tables, table)?;
-        match &held.private {
-            Some(Laying::Down(down)) if down.to_give.len() >= rows_max => self.give_laid(table),
-            Some(Laying::InMemory(_)) if held.len() >= kept_rows_max && self.source.takes_rows() => {
+        let bytes_max = self.memory_bytes_max / LAID_DOWN_SHARE;
+        match self.laying(table) {
+            Some(Laying::Down(down)) if down.to_give.len() >= rows_max || down.to_give_bytes >= bytes_max => {
+                self.give_laid(table)
+            }
+            Some(Laying::InMemory { bytes, .. }) if self.keeps_too_much(table, (*bytes, added)) => {
+                let held = table_of(&mut self.tables, table)?;
                 let to_give = held.keys().map(|(_, slot)| *slot).collect();
                 held.private = Some(Laying::Down(Down {
                     to_give,
-                    given: VecDeque::new(),
+                    ..Down::default()
                 }));
                 self.give_laid(table)
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether private storage that is kept in memory, and the others with it, has too much for that by now, and the store takes it.
+    fn keeps_too_much(&self, table: TableId, (bytes, added): (usize, usize)) -> bool {
+        let step = (self.memory_bytes_max / KEPT_STEP_SHARE).max(1);
+        let has_come_far = bytes / step > bytes.saturating_sub(added) / step;
+        let is_large = || has_come_far && self.kept_bytes() >= self.memory_bytes_max / KEPT_SHARE;
+        let has_many = self.rows_in_memory(table).0 >= self.kept_rows_max();
+        (has_many || is_large()) && self.source.takes_rows()
     }
 
     /// Above the numbers of storage in which rows were laid down in vain: the store may have them until it drops them.
@@ -240,6 +277,7 @@ impl FormulaDatabase {
             return Ok(());
         };
         let slots = std::mem::take(&mut down.to_give);
+        down.to_give_bytes = 0;
         let mut given = Vec::new();
         for some in slots.chunks(LAID_DOWN_ROWS) {
             let items = some.iter().map(|slot| held.item(*slot));
@@ -252,14 +290,19 @@ impl FormulaDatabase {
         self.note_laid(table)
     }
 
-    /// What the store has may leave memory, of all storage: whoever lays may itself be waiting for memory.
-    pub(crate) fn note_all_laid(&mut self) {
-        let is_going =
-            |table: &TableId| matches!(self.laying(*table), Some(Laying::Down(down)) if !down.given.is_empty());
+    /// Memory is full: the store gets what there is for it, and what it has may leave memory, of all storage. Whoever lays may itself be
+    /// waiting for memory.
+    pub(crate) fn give_and_note_all_laid(&mut self) {
+        let worth = (self.memory_bytes_max / WORTH_GIVING_SHARE).max(1);
+        let is_ready = |down: &Down| down.to_give_bytes >= worth || !down.given.is_empty();
+        let is_going = |table: &TableId| matches!(self.laying(*table), Some(Laying::Down(down)) if is_ready(down));
         let going: Vec<TableId> = self.private_tables().filter(is_going).collect();
         for table in going {
-            // The storage is there.
-            let _ = self.note_laid(table);
+            // The storage is there, and what the store does not take is told to whoever lays, when all is to be durable at the latest.
+            let _ = match self.laying(table) {
+                Some(Laying::Down(down)) if down.to_give_bytes >= worth => self.give_laid(table),
+                _ => self.note_laid(table),
+            };
         }
     }
 

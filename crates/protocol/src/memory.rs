@@ -268,7 +268,7 @@ impl FormulaDatabase {
     /// are in the store, that nobody is about to write and whose older versions nobody needs may leave; those used since the
     /// hand last passed get another round. Returns whether the target was reached.
     pub fn evict(&mut self, target_bytes: usize) -> bool {
-        self.note_all_laid();
+        self.give_and_note_all_laid();
         let target_bytes = target_bytes.saturating_sub(self.pending_bytes);
         let mut steps = EVICTION_STEPS_MAX;
         let mut tables_left = self.tables.len() * 2;

@@ -88,3 +88,27 @@ fn wide_rows_come_from_the_store_by_their_size() {
     let backwards: Vec<String> = (1..=rows).rev().map(|id| format!("D {id}")).collect();
     assert_eq!(said[1..=rows], backwards[..]);
 }
+
+/// Rows that are laid go to the store by their size: 2,048 of them were waited for, which memory did not hold, and it was memory that the
+/// statement waited for.
+#[test]
+fn large_rows_are_laid_whoever_makes_them() {
+    let mut world = world_of(16 << 20, 64 << 20);
+    fill(&mut world, 160);
+    let sums = world.rows(0, SUMS);
+    must(&mut world, "create table w2 as select * from w");
+    must(&mut world, "create index on w2 (n)");
+    assert_eq!(
+        world.rows(0, "select count(*), sum(length(v)) from w2"),
+        [format!("160|{}", 160 * ROW_BYTES)]
+    );
+    must(&mut world, "alter table w alter column n type bigint");
+    assert_eq!(world.rows(0, SUMS), sums);
+    must(&mut world, "update w set n = 1");
+    assert_eq!(world.rows(0, "select sum(n) from w"), ["160"]);
+    world = world.restart();
+    assert_eq!(
+        world.rows(0, "select count(*), sum(n), sum(length(v)) from w"),
+        [format!("160|160|{}", 160 * ROW_BYTES)]
+    );
+}

@@ -112,3 +112,71 @@ fn what_older_versions_hold_counts() {
         assert!(held < 10_000, "{held} bytes");
     }
 }
+
+/// A database of 16 MiB whose store has each row as soon as it is given.
+fn laying() -> (FormulaDatabase, rubato_base::TransactionId) {
+    let store = Slow::default();
+    *store.0.lock().expect("lock") = 1;
+    let mut database = FormulaDatabase::new(Box::new(store), Policies::default(), Timestamp::ZERO);
+    database.set_memory_limit(MEMORY_BYTES);
+    let id = begin(&mut database, false);
+    database.create_private_table(TABLE);
+    (database, id)
+}
+
+const MEMORY_BYTES: usize = 16 << 20;
+
+fn lay(database: &mut FormulaDatabase, id: rubato_base::TransactionId, number: i32, text: &str) {
+    let laid = database.lay_row(id, TABLE, key(number), row(number, text));
+    assert!(laid.expect("lays"), "{number}");
+}
+
+/// Whoever lays large rows is not held back for memory that he alone can give.
+#[test]
+fn large_rows_that_are_laid_leave_memory_before_it_is_full() {
+    let (mut database, id) = laying();
+    assert!(database.lay_down(&[TABLE]));
+    let text = "y".repeat(100_000);
+    for number in 0..500 {
+        lay(&mut database, id, number, &text);
+        (0..20).any(|_| database.evict(MEMORY_BYTES / 4));
+        let held = database.memory_bytes();
+        assert!(held <= MEMORY_BYTES / 4, "{number}: {held} bytes");
+    }
+}
+
+/// What is too little to be given by itself is given where memory is full of other things.
+#[test]
+fn what_was_laid_leaves_where_memory_is_full() {
+    let (mut database, id) = laying();
+    assert!(database.lay_down(&[TABLE]));
+    for number in 0..5 {
+        lay(&mut database, id, number, &"y".repeat(100_000));
+    }
+    assert!(database.memory_bytes() > 500_000);
+    assert!(
+        (0..20).any(|_| database.evict(100_000)),
+        "{} bytes",
+        database.memory_bytes()
+    );
+}
+
+/// Few large rows are much, too: they do not stay in memory.
+#[test]
+fn large_rows_are_laid_down_although_they_are_few() {
+    let text = "y".repeat(100_000);
+    for (tables, rows, is_laid_down) in [(1, 5, false), (1, 20, true), (5, 5, true)] {
+        let (mut database, id) = laying();
+        let tables: Vec<TableId> = (0..tables).map(|number| TableId(TABLE.0 + number)).collect();
+        for table in &tables {
+            database.create_private_table(*table);
+            database.lay_out(*table, TableId(1000));
+            for number in 0..rows {
+                let laid = database.lay_row(id, *table, key(number), row(number, &text));
+                assert!(laid.expect("lays"), "{number}");
+            }
+        }
+        let down = tables.iter().any(|table| database.is_laid_down(*table));
+        assert_eq!(down, is_laid_down, "{} tables, {rows} rows", tables.len());
+    }
+}

@@ -59,6 +59,9 @@ pub(crate) fn reason_within(expr: &Expr, column: usize, column_type: ColumnType,
     }
     let own = match expr {
         Expr::Cast { operand, to, .. } if chars_fit(operand, *to, (column, column_type), planned) => None,
+        Expr::Call { function, .. } if joins(*function) && texts_of(expr, (column, column_type), planned) > 1 => {
+            Some(format!("{} may make too long a text of several", described(*function)))
+        }
         _ => own_reason(expr, planned),
     };
     let mut reason = own;
@@ -112,6 +115,35 @@ fn is_infallible(function: Function) -> bool {
     let joins_parts = function.name() == "||"
         && !matches!(function.entry().result, crate::ArgumentType::Exact(result) if result.is_text());
     (INFALLIBLE.contains(&function.name()) && !joins_parts) || (bits && on_integers)
+}
+
+/// Whether it puts texts one behind the other.
+fn joins(function: Function) -> bool {
+    matches!(function.name(), "||" | "concat")
+}
+
+/// How many texts of which nobody can tell how long they are the text has in it, one behind the other. With one of them a text becomes longer
+/// by what a statement gives, which counts for its transaction; with two it may be twice as long each time, and is soon as long as no value
+/// may be.
+fn texts_of(expr: &Expr, own: (usize, ColumnType), planned: bool) -> usize {
+    let of = |expr: &Expr| texts_of(expr, own, planned);
+    let most = |list: &mut dyn Iterator<Item = &Expr>| list.map(of).max().unwrap_or(0);
+    match expr {
+        Expr::Literal(_) => 0,
+        known if chars_max(known, own, planned).is_some() => 0,
+        Expr::Coalesce(list) => most(&mut list.iter()),
+        Expr::Case { branches, otherwise }
+        | Expr::Switch {
+            branches, otherwise, ..
+        } => most(&mut branches.iter().map(|(_, result)| result).chain([&**otherwise])),
+        Expr::Cast { from, .. } if from.is_number() => 0,
+        Expr::Call { function, arguments } if matches!(function.name(), "greatest" | "least") => {
+            most(&mut arguments.iter())
+        }
+        Expr::Call { function, arguments } if joins(*function) => arguments.iter().map(of).sum(),
+        // Of what changes letters only the first argument makes the result long.
+        _ => 1,
+    }
 }
 
 /// A part of a text, with a length that is not negative.

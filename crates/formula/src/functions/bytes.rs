@@ -5,8 +5,9 @@ use super::{FunctionEntry, Implementation};
 use rubato_base::binary_format::write_binary;
 use rubato_base::{DataType, Error, Result, SqlState, Value};
 
-fn joined(a: &[u8], b: &[u8]) -> Vec<u8> {
-    [a, b].concat()
+fn joined(a: &[u8], b: &[u8]) -> Result<Vec<u8>> {
+    super::text::fits([a.len(), b.len()])?;
+    Ok([a, b].concat())
 }
 
 /// The part of `bytes` from position `start` (from 1), `length` long or to the end.

@@ -15,11 +15,17 @@ pub(super) fn too_long() -> Error {
     Error::new(SqlState::PROGRAM_LIMIT_EXCEEDED, "requested length too large")
 }
 
-fn joined(a: &str, b: &str) -> EcoString {
-    let mut text = EcoString::with_capacity(a.len() + b.len());
+/// 54000 where the length of what is to be made of parts of these lengths is more than a value may have.
+pub(super) fn fits(lengths: impl IntoIterator<Item = usize>) -> Result<usize> {
+    let length = lengths.into_iter().fold(0, usize::saturating_add);
+    (length <= TEXT_BYTES_MAX).then_some(length).ok_or_else(too_long)
+}
+
+fn joined(a: &str, b: &str) -> Result<EcoString> {
+    let mut text = EcoString::with_capacity(fits([a.len(), b.len()])?);
     text.push_str(a);
     text.push_str(b);
-    text
+    Ok(text)
 }
 
 fn characters(text: &str) -> i32 {
@@ -144,10 +150,11 @@ pub(super) fn cast_text(value: &Value, context: &EvalContext<'_>) -> Result<EcoS
 fn concatenate(values: &[Value], separator: &str, context: &EvalContext<'_>) -> Result<EcoString> {
     let mut result = EcoString::new();
     for (index, value) in values.iter().filter(|value| !value.is_null()).enumerate() {
-        if index > 0 {
-            result.push_str(separator);
-        }
-        result.push_str(&text_of(value, DataType::Unknown, context.text)?);
+        let separator = if index > 0 { separator } else { "" };
+        let text = text_of(value, DataType::Unknown, context.text)?;
+        fits([result.len(), separator.len(), text.len()])?;
+        result.push_str(separator);
+        result.push_str(&text);
     }
     Ok(result)
 }
@@ -210,3 +217,17 @@ pub(super) static TEXT: &[FunctionEntry] = &[
         .variadic()
         .stable(),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_joined_is_no_longer_than_a_value_may_be() {
+        assert_eq!(fits([TEXT_BYTES_MAX - 1, 1]).expect("fits"), TEXT_BYTES_MAX);
+        for lengths in [[TEXT_BYTES_MAX, 1], [usize::MAX, usize::MAX]] {
+            let error = fits(lengths).expect_err("too long");
+            assert_eq!(error.code(), SqlState::PROGRAM_LIMIT_EXCEEDED);
+        }
+    }
+}

@@ -112,3 +112,30 @@ fn large_rows_are_laid_whoever_makes_them() {
         [format!("160|160|{}", 160 * ROW_BYTES)]
     );
 }
+
+/// A text that becomes twice as long is computed when its statement runs, and counts for its transaction: as a formula it was computed
+/// when the transaction committed, after it had been told that each statement had succeeded.
+#[test]
+fn a_text_does_not_grow_beyond_what_its_transaction_may_hold() {
+    for twice in [
+        "v || v",
+        "concat(v, v)",
+        "coalesce(v, '') || upper(v)",
+        "v || (v || 'x')",
+    ] {
+        let mut world = world_of(16 << 20, 64 << 20);
+        must(&mut world, "insert into w values (1, 0, repeat('y', 1000))");
+        must(&mut world, "begin");
+        let change = format!("update w set v = {twice} where id = 1");
+        let refused = (0..22).find_map(|round| {
+            let said = ask(&mut world, &change);
+            said[0].starts_with("E 53200").then_some(round)
+        });
+        assert!(
+            refused.is_some_and(|round| (8..18).contains(&round)),
+            "{twice}: {refused:?}"
+        );
+        must(&mut world, "rollback");
+        assert_eq!(world.rows(0, "select length(v) from w"), ["1000"]);
+    }
+}

@@ -162,7 +162,7 @@ rules! {
     P11 "P-11" false "grid/relay.rs"
         "What a branch is passed on by others it takes when it has one piece of each; what it makes of that is an answer like any other."
     P12 "P-12" false "grid/relay/part.rs"
-        "Of a row with more partners than may travel a round is of those behind a key; the coordinator alone knows where it stands."
+        "Of a row with more partners than may travel a round is of those behind a key; the coordinator alone knows where it stands, and a round has one answer."
     P13 "P-13" false "grid/operation.rs"
         "Who has closed tables on a node reads there at the newest place from then on, and stands above it."
     D1 "D-1" true "grid/participant.rs"

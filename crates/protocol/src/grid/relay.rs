@@ -14,6 +14,7 @@ mod work;
 
 use super::entry_row::EntryRow;
 pub use part::RelayPart;
+pub(super) use work::round_is_gone;
 pub use work::{Pieces, RelayWork};
 
 use crate::api::KeyRange;

@@ -3,7 +3,7 @@
 mod partners;
 
 use crate::site::*;
-use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, Lsn, NodeId, Row, TableId, Timestamp, Value};
+use rubato_base::{ColumnSet, ColumnType, DataType, GlobalId, Lsn, NodeId, Row, SqlState, TableId, Timestamp, Value};
 use rubato_formula::{
     Change as ColumnFormula, Comparison, Expr, Formula, PartialAggregate, PartialCall, resolve_aggregate,
 };
@@ -448,6 +448,35 @@ fn what_fails_on_one_node_is_told_and_the_others_do_not_wait() {
         assert!(answers.iter().all(others), "{answers:?}");
         // The transaction can go on.
         assert_eq!(tuples(&grid.relay(global, &join(2))).len(), ITEMS as usize);
+    }
+}
+
+/// Rule P-12: what a round was made of is gone when it has been answered. Asked for again by one who has forgotten that, or only some of it,
+/// it would be a round without rows, which says that it came as far as before.
+#[test]
+fn a_round_that_has_been_answered_is_answered_to_no_other_operation() {
+    let how: [fn(u32) -> RelayJoin; 2] = [join, grouped];
+    for (seed, how) in (0..50).flat_map(|seed| how.map(|how| (seed, how))) {
+        // The last one, or one before it; of all nodes, or of one.
+        for (again, nodes) in [(2, 0..NODES), (1, 0..NODES), (2, 1..2), (1, 2..3)] {
+            let mut grid = Grid::new(seed);
+            let global = grid.begin();
+            for round in 1..3 {
+                assert_eq!(grid.relay(global, &how(round)).len(), NODES as usize);
+            }
+            for node in nodes {
+                let join = Box::new(how(again));
+                assert!(
+                    grid.coordinator
+                        .operate(global, NodeId(node), Operation::Relay { join })
+                );
+            }
+            let told = grid.hear(1).remove(0);
+            let Told::Ended(Ending::RolledBack(error)) = &told else {
+                panic!("seed {seed}, round {again}: {told:?}");
+            };
+            assert_eq!(error.code(), SqlState::SERIALIZATION_FAILURE);
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Relaying {
     pace: Pace,
     /// The row of the first table whose partners are taken a part at a time.
     within: Option<Within>,
-    /// The round that was asked for.
+    /// The round that was asked for, whose answers have not all been taken.
     round: Option<u32>,
     /// What has come and was not given: tuples, or groups of them.
     rows: VecDeque<Row>,

@@ -66,8 +66,25 @@ impl Rows<'_> {
         far.is_some_and(|far| far.whereabouts().lies_by(storage, columns))
     }
 
-    /// The number of the next round of a relay join in the transaction.
-    pub(crate) fn next_round(&mut self) -> u32 {
-        self.far.as_deref_mut().map_or(0, |far| far.next_round())
+    /// The number of a round of a relay join that is asked of these nodes: the one that was asked for last, unless an answer to it has been
+    /// forgotten, as all are when a statement ends or rows of it are undone. Then it is a new one, in which all nodes read the same again.
+    pub(crate) fn round_of(&mut self, asked: Option<u32>, nodes: &[NodeId]) -> u32 {
+        let Some(far) = self.far.as_deref_mut() else { return 0 };
+        // What belongs to a row finds its answers with the row's calls.
+        let is_call = |round| far.is_within_row() && !far.seen.has_any_of_round(round);
+        match asked {
+            Some(round) if far.seen.knows_round(round, nodes) || is_call(round) => round,
+            forgotten => {
+                forgotten.iter().for_each(|round| far.seen.forget_round(*round));
+                far.next_round()
+            }
+        }
+    }
+
+    /// All answers of a round have been taken.
+    pub(crate) fn end_round(&mut self, round: u32) {
+        if let Some(far) = self.far.as_deref_mut() {
+            far.seen.forget_round(round);
+        }
     }
 }

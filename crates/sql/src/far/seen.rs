@@ -6,6 +6,7 @@ use rubato_base::{Error, Key, NodeId, Row, SqlState, TableId};
 use rubato_protocol::grid::{Answer, EntriesRead, Operation};
 use rubato_protocol::{KeyRange, Outcome, Stop};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// Bytes of what was come upon before the last wait that are kept.
 const KEPT_BYTES: usize = 4 << 20;
@@ -29,6 +30,8 @@ pub(super) struct Seen {
     pages: BTreeMap<(NodeId, TableId), Pages>,
     /// What nodes make of their rows.
     groups: BTreeMap<(NodeId, TableId), BTreeMap<Key, Point>>,
+    /// Rounds of relay joins that nobody has taken yet. No node answers one again (rule P-12).
+    rounds: BTreeMap<(u32, NodeId), Point>,
     /// Pages that were asked for, by storage.
     pages_asked: BTreeMap<(NodeId, TableId), u32>,
     bytes: usize,
@@ -49,8 +52,13 @@ impl Seen {
             for groups in self.groups.values_mut() {
                 groups.retain(|_, point| point.answer.is_none() || point.turn >= before);
             }
+            // Of a statement that does much with each round, the next one has come long before it is its turn.
+            let newest = self.rounds.last_key_value().map(|((round, _), _)| *round);
+            self.rounds
+                .retain(|(round, _), point| Some(*round) == newest || point.answer.is_none() || point.turn >= before);
             let groups = self.groups.values().flat_map(BTreeMap::values);
-            let points = self.points.values().chain(groups).map(|point| point.bytes);
+            let points = self.points.values().chain(groups).chain(self.rounds.values());
+            let points = points.map(|point| point.bytes);
             let pages = self.pages.values().map(Pages::bytes);
             self.bytes = points.chain(pages).sum();
         }
@@ -58,7 +66,7 @@ impl Seen {
 
     /// Forgets all. Most statements have come upon nothing, and this is done at the end of each.
     pub(super) fn clear(&mut self) {
-        let has_none = self.points.is_empty() && self.groups.is_empty();
+        let has_none = self.points.is_empty() && self.groups.is_empty() && self.rounds.is_empty();
         if has_none && self.pages.is_empty() && self.pages_asked.is_empty() {
             self.bytes = 0;
             return;
@@ -108,6 +116,9 @@ impl Seen {
             bytes: 0,
             turn: self.turn,
         };
+        if let Operation::Relay { join } = operation {
+            return self.rounds.insert((join.round, node), point).is_none();
+        }
         if let Some((table, key)) = groups_of(operation) {
             self.groups.entry((node, table)).or_default().insert(key, point);
             return true;
@@ -118,6 +129,9 @@ impl Seen {
 
     /// What was asked for, and is not a page.
     fn point(&mut self, node: NodeId, operation: &Operation) -> Option<&mut Point> {
+        if let Operation::Relay { join } = operation {
+            return self.rounds.get_mut(&(join.round, node));
+        }
         if let Some((table, key)) = groups_of(operation) {
             return self.groups.get_mut(&(node, table))?.get_mut(&key);
         }
@@ -125,11 +139,32 @@ impl Seen {
     }
 
     fn remove(&mut self, node: NodeId, operation: &Operation) {
+        if let Operation::Relay { join } = operation {
+            self.rounds.remove(&(join.round, node));
+        }
         if let Some((table, key)) = groups_of(operation) {
             self.groups.entry((node, table)).or_default().remove(&key);
         }
         if let Some(place) = way_of(node, operation) {
             self.points.remove(&place);
+        }
+    }
+
+    /// Whether each of the nodes has answered a round of a relay join, or is to, and that has not been forgotten.
+    pub(super) fn knows_round(&self, round: u32, nodes: &[NodeId]) -> bool {
+        nodes.iter().all(|node| self.rounds.contains_key(&(round, *node)))
+    }
+
+    /// Whether any node has, or is to.
+    pub(super) fn has_any_of_round(&self, round: u32) -> bool {
+        self.rounds.range(of_round(round)).next().is_some()
+    }
+
+    /// The answers of a round are of no more use.
+    pub(super) fn forget_round(&mut self, round: u32) {
+        let places: Vec<(u32, NodeId)> = self.rounds.range(of_round(round)).map(|(place, _)| *place).collect();
+        for point in places.iter().filter_map(|place| self.rounds.remove(place)) {
+            self.bytes = self.bytes.saturating_sub(point.bytes);
         }
     }
 
@@ -215,6 +250,11 @@ impl Seen {
     }
 }
 
+/// The places of a round of a relay join.
+fn of_round(round: u32) -> RangeInclusive<(u32, NodeId)> {
+    (round, NodeId(0))..=(round, NodeId(u32::MAX))
+}
+
 /// How a row is read, and where it is.
 fn way_of(node: NodeId, operation: &Operation) -> Option<Place> {
     Some(match operation {
@@ -228,11 +268,6 @@ fn way_of(node: NodeId, operation: &Operation) -> Option<Place> {
 
 /// What groups are made of, and how, as a key.
 fn groups_of(operation: &Operation) -> Option<(TableId, Key)> {
-    if let Operation::Relay { join } = operation {
-        // The round says it all; no group's key is as short.
-        let key = Key::from_bytes(&join.round.to_le_bytes());
-        return Some((operation.table()?, key));
-    }
     let Operation::Aggregate {
         table,
         range,

@@ -28,6 +28,7 @@ mod outcomes;
 mod pieces;
 mod pipelines;
 mod placement;
+mod relayed;
 mod savepoints;
 mod settings;
 mod shown;

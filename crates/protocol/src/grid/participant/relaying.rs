@@ -1,7 +1,7 @@
 //! What participants pass on to each other for relay joins (rule P-11).
 
 use super::super::message::{Answer, Body, Operation, Outgoing, Request};
-use super::super::relay::{Passed, Pieces, RelayWork, RouteOf};
+use super::super::relay::{Passed, Pieces, RelayWork, RouteOf, round_is_gone};
 use super::{Participant, settled};
 use crate::api::{CommitLog, Savepoint, Stop};
 use crate::database::FormulaDatabase;
@@ -181,6 +181,11 @@ impl Participant {
             return;
         };
         let (transaction, number, round) = (branch.transaction, *number, join.round);
+        let latest = branch.relaying.as_ref().map_or(0, |work| work.round());
+        if round < latest {
+            // Rule P-12: a node is asked for rounds in the order of their numbers, so this one has been answered.
+            return self.give_up(database, global, round_is_gone(round), log);
+        }
         let begun = branch.relaying.take().filter(|work| work.round() == round);
         let mut work = begun.unwrap_or_else(|| {
             let mut work = Box::new(RelayWork::new(self.node, join.clone()));

@@ -76,6 +76,8 @@ pub struct RelayWork {
     has_partner: bool,
     is_too_much: bool,
     has_failed: bool,
+    /// What it was asked for has been answered, and what that was made of is gone.
+    has_answered: bool,
     /// How often it has asked for what is missing since something came.
     asked: u32,
 }
@@ -94,6 +96,7 @@ impl RelayWork {
             has_partner: false,
             is_too_much: false,
             has_failed: false,
+            has_answered: false,
             asked: 0,
         }
     }
@@ -137,9 +140,9 @@ impl RelayWork {
         std::mem::take(&mut self.unsent)
     }
 
-    /// It has failed here: the others need not wait.
+    /// It has failed here, which is the answer: the others need not wait.
     pub fn fail(&mut self) {
-        self.has_failed = true;
+        (self.has_failed, self.has_answered) = (true, true);
         for step in 1..self.join.steps.len() as u32 {
             for node in self.join.nodes.iter().filter(|node| **node != self.own) {
                 if let std::collections::btree_map::Entry::Vacant(place) = self.passed.entry((step, *node)) {
@@ -152,13 +155,16 @@ impl RelayWork {
 
     /// Goes on as far as it gets: the answer, or nothing while pieces of others are missing.
     ///
-    /// Errors: [`Stop::Wait`] goes on where it stood when it is called again.
+    /// Errors: [`Stop::Wait`] goes on where it stood when it is called again; [`Stop::Abort`] if it has answered already (rule P-12).
     pub fn advance(
         &mut self,
         database: &mut FormulaDatabase,
         transaction: TransactionId,
         route_of: RouteOf,
     ) -> Outcome<Option<Answer>> {
+        if self.has_answered {
+            return Err(Stop::Abort(round_is_gone(self.round())));
+        }
         let lists = ListSets::default();
         let context = EvalContext {
             lists: Some(&lists),
@@ -190,6 +196,7 @@ impl RelayWork {
                 self.has_partner = made.has_partner;
             }
             if self.is_last() {
+                self.has_answered = true;
                 return Ok(Some(self.answer(made)));
             }
             self.pass_on(made.tuples, route_of, &context)?;
@@ -414,6 +421,12 @@ impl<'a> Partners<'a> {
         }
         Ok(())
     }
+}
+
+/// Rule P-12: what a round was made of is not kept behind its answer, so it has none for another operation.
+pub(in super::super) fn round_is_gone(round: u32) -> Error {
+    let detail = format!("Round {round} of a join over several nodes has been answered.");
+    Error::serialization("rows that are asked for again are not there any more", detail)
 }
 
 fn values_of(tuple: &Row, width: usize) -> Vec<Value> {

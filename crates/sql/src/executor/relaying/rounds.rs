@@ -128,18 +128,18 @@ struct Come {
 impl Relaying {
     /// Has all nodes go on, each with its next rows. All are asked at once.
     pub(super) fn go_round(&mut self, context: &mut ExecutionContext<'_>) -> Outcome<()> {
-        let round = *self.round.get_or_insert_with(|| context.database.next_round());
         if self.is_beside {
             self.sources.retain(|source| !source.rest.is_empty());
         }
         let nodes: Vec<NodeId> = self.sources.iter().map(|source| source.node).collect();
+        let within = self.within.as_ref();
+        let is_asked = |node: &NodeId| !self.is_beside || within.is_none_or(|within| within.node == *node);
+        let asked: Vec<NodeId> = nodes.iter().copied().filter(is_asked).collect();
+        let round = context.database.round_of(self.round, &asked);
+        self.round = Some(round);
         let (mut wait, mut come) = (None, Vec::with_capacity(nodes.len()));
-        for source in &self.sources {
+        for source in self.sources.iter().filter(|source| asked.contains(&source.node)) {
             let is_within = |within: &&Within| within.node == source.node;
-            let within = self.within.as_ref();
-            if self.is_beside && within.is_some_and(|within| !is_within(&within)) {
-                continue;
-            }
             let join = Box::new(RelayJoin {
                 round,
                 nodes: match self.is_beside {
@@ -170,6 +170,7 @@ impl Relaying {
             return Err(Stop::Wait(wait));
         }
         self.round = None;
+        context.database.end_round(round);
         // As much as has come was looked at, at least.
         context.spend(come.len() as u64);
         if come.iter().any(|come| come.is_too_much) {

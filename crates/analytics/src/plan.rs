@@ -320,6 +320,9 @@ impl Planner<'_> {
         let mut arguments = Vec::new();
         let own = call.arguments.iter();
         for expr in own.chain(call.order_by.iter().map(|(expr, ..)| expr)) {
+            // The operator evaluates it of all rows, and then leaves out those that are filtered.
+            let filtered = call.filter.as_ref().map(|filter| expr.where_true(filter));
+            let expr = filtered.as_ref().unwrap_or(expr);
             let node = compiler.node(expr).map_err(carried)?;
             inputs.push(node.column);
             arguments.push(physical(node, expr).0);

@@ -152,6 +152,64 @@ select count(*), count(distinct id), max(cube), min(cube) from cubes
     );
 }
 
+/// What an aggregate is of is evaluated of no row that its FILTER leaves out, alone, by groups, over windows and of values in an order.
+#[test]
+fn what_a_filter_leaves_out_is_not_evaluated() {
+    on_the_engine(
+        "statement ok CREATE TABLE
+create table kept (id int primary key, n int, s text)
+
+statement ok INSERT 0 12
+insert into kept select g, nullif(g % 4, 3), case when g % 4 = 1 then 'none' else (g * 10)::text end from generate_series(1, 12) g
+
+query
+select sum(12 / n) filter (where n <> 0), count(distinct 12 / n) filter (where n <> 0), sum(s::int) filter (where s ~ '^[0-9]+$') from kept
+----
+54|2|630
+
+query
+select id % 2, sum(12 / n) filter (where n <> 0), count(*), string_agg(s, ',' order by 12 / n, id) filter (where n > 0) from kept group by 1 order by 1
+----
+0|18|6|20,60,100
+1|36|6|none,none,none
+
+query
+select id % 2, min(s::int) filter (where s ~ '^[0-9]+$'), bool_and(12 / n > 6) filter (where n <> 0) from kept group by rollup (1) order by 1
+----
+0|20|f
+1|30|t
+NULL|20|f
+
+query
+select id, sum(12 / n) filter (where n <> 0) over (order by id) from kept where id < 6 order by id
+----
+1|12
+2|18
+3|18
+4|18
+5|30
+
+query
+select sum(1 / n) filter (where n <> 0) over () from (values (1, 0), (2, 2), (3, null)) q (id, n)
+----
+0
+0
+0
+
+query
+select percentile_disc(0.5) within group (order by 12 / n) filter (where n <> 0), mode() within group (order by s::int) filter (where s ~ '^[0-9]+$'), percentile_cont(0.5) within group (order by 12 / n) filter (where n <> 0 and n < 2) from kept
+----
+6|20|12
+
+query
+select n is null, mode() within group (order by 1 / coalesce(n, 0)) filter (where n <> 0) from kept group by 1 order by 1
+----
+f|0
+t|NULL
+",
+    );
+}
+
 /// An aggregate that is asked for by two columns, of the larger side of a join.
 #[test]
 fn correlated_by_two_columns() {

@@ -286,6 +286,19 @@ impl Expr {
         reason_within(self, usize::MAX, nothing, false).is_some()
     }
 
+    /// The same value where a condition is true, and no error elsewhere, where it is of no use. A volatile condition is no other each time
+    /// that it is asked.
+    #[must_use]
+    pub fn where_true(&self, condition: &Expr) -> Expr {
+        if !self.can_fail() || condition.volatility() == Volatility::Volatile {
+            return self.clone();
+        }
+        Expr::Case {
+            branches: vec![(condition.clone(), self.clone())],
+            otherwise: Box::new(Expr::Literal(Value::Null)),
+        }
+    }
+
     /// The literal's value, if this is a literal.
     pub fn as_literal(&self) -> Option<&Value> {
         match self {

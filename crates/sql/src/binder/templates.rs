@@ -63,14 +63,13 @@ impl ExpressionBinder<'_> {
             ("percentile_cont", data_type) if data_type != DataType::Interval => format!("({value})::float8"),
             _ => format!("({value})"),
         };
-        let filter = function
-            .filter
-            .as_ref()
-            .map_or_else(String::new, |filter| format!(" AND ({filter})"));
+        // Of rows that are filtered it is not evaluated, also where the filter is NULL.
+        let kept = match &function.filter {
+            Some(filter) => format!("CASE WHEN ({filter}) THEN ({value}) IS NOT NULL END"),
+            None => format!("({value}) IS NOT NULL"),
+        };
         let options = &order.options;
-        let values = format!(
-            "array_agg({collected} ORDER BY {collected}{options}) FILTER (WHERE ({value}) IS NOT NULL{filter})"
-        );
+        let values = format!("array_agg({collected} ORDER BY {collected}{options}) FILTER (WHERE {kept})");
         let text = match (name, list.args.as_slice()) {
             ("percentile_cont", [fraction]) => format!("percentile_cont_of({values}, {fraction})"),
             ("percentile_disc", [fraction]) if self.is_list(fraction)? => {

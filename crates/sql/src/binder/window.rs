@@ -599,10 +599,16 @@ fn window_call(call: &WindowBound, place: &mut dyn FnMut(&Expr) -> usize) -> Win
         nulls_first: *nulls_first,
     });
     let order: Vec<SortKey> = order.collect();
+    // They are evaluated beneath, of all rows.
+    let arguments = call.arguments.iter().map(|argument| match &call.filter {
+        Some(filter) => place(&argument.where_true(filter)),
+        None => place(argument),
+    });
+    let arguments = arguments.collect();
     WindowCall {
         function: call.function.clone(),
         order,
-        arguments: call.arguments.iter().map(&mut *place).collect(),
+        arguments,
         filter: call.filter.as_ref().map(&mut *place),
         partition: call.partition.iter().map(&mut *place).collect(),
         frame: call.frame.clone(),

@@ -5,7 +5,7 @@ use crate::kinds::{Builder, Column, Kind};
 use crate::node::{Arithmetic, Members, Node, Surroundings, Values, Work};
 use arrow::array::{ArrayRef, StringViewArray};
 use rubato_base::datetime::Field;
-use rubato_base::{DataType, Error, Result, Value};
+use rubato_base::{ColumnType, DataType, Error, Result, Value};
 use rubato_formula::{ArgumentType, Comparison, Expr, Function};
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -48,10 +48,28 @@ impl Compiler<'_> {
         if alike && left.column.kind == Kind::Packed && left.column == right.column {
             return Ok((keyed(left), keyed(right)));
         }
+        let (own, others) = (left.column, right.column);
+        let left = self.beside_numeric(left, pair.0, others)?;
+        let right = other.beside_numeric(right, pair.1, own)?;
         match unified(left, right) {
             Ok((left, right)) => Ok((keyed(left), keyed(right))),
             Err(_) => Err(Error::unsupported("a join on values of such different types")),
         }
+    }
+
+    /// Beside a numeric of any length, which may be NaN, an integer is one too.
+    fn beside_numeric(&self, node: Node, expr: &Expr, other: Column) -> Result<Node> {
+        let from = node.column.data_type;
+        let is_integer = matches!(from, DataType::Int2 | DataType::Int4 | DataType::Int8);
+        if !is_integer || other.kind != Kind::Packed || other.data_type != DataType::Numeric {
+            return Ok(node);
+        }
+        self.node(&Expr::Cast {
+            operand: Box::new(expr.clone()),
+            from,
+            to: ColumnType::plain(DataType::Numeric),
+            explicit: false,
+        })
     }
 
     fn column(&self, index: usize) -> Result<Column> {

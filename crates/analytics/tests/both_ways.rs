@@ -210,6 +210,70 @@ t|NULL
     );
 }
 
+/// The tree starts again with numbers of any length, which are joined with integers too.
+#[test]
+fn integers_are_joined_with_numbers_of_which_one_is_none() {
+    on_the_engine(
+        "statement ok CREATE TABLE
+create table whole (k int primary key, n bigint, s smallint)
+
+statement ok INSERT 0 20
+insert into whole select g, g, g from generate_series(1, 20) g
+
+statement ok CREATE TABLE
+create table exact (id int primary key, x numeric(8, 2), y numeric, z numeric(20, 4))
+
+statement ok INSERT 0 22
+insert into exact select g, case g when 21 then 'NaN' when 22 then 3.5 else g end, case g when 21 then 'NaN' else g / 2.0 end, case g when 22 then 9999999999999999.9999 else 1 end from generate_series(1, 22) g
+
+query
+select k, count(*) over () from whole join exact on k = x order by k limit 2
+----
+1|20
+2|20
+
+query
+select n, id, count(*) over () from whole join exact on n = y order by n limit 2
+----
+1|2|11
+2|4|11
+
+query
+select k, id, rank() over (order by id) from whole left join exact on x = s and id > 18 order by id nulls last, k limit 3
+----
+19|19|1
+20|20|2
+1|NULL|3
+
+query
+select count(*) over (), k from exact join whole on k = z * z * z where id > 18 order by id limit 1
+----
+3|1
+
+query
+select distinct on (k % 2) k % 2, id from whole join exact on k = x order by 1, id
+----
+0|2
+1|1
+
+query
+select count(*), sum(k) from whole where exists (select from exact where x = k)
+----
+20|210
+
+query
+select count(*), sum(k) from whole where not exists (select from exact where y = k)
+----
+9|144
+
+query
+select count(*), count(k), count(id) from whole full join exact on n = x
+----
+22|20|22
+",
+    );
+}
+
 /// An aggregate that is asked for by two columns, of the larger side of a join.
 #[test]
 fn correlated_by_two_columns() {

@@ -249,7 +249,9 @@ impl Shared {
             (mark, vain, unused, self.attached.load(Ordering::Relaxed))
         };
         // What no catalog ever had may go before the mark: on a full disk that is the room for the rest.
-        self.drop_unused_storage(&vain)?;
+        if !vain.is_empty() {
+            self.drop_unused_storage(&vain)?;
+        }
         let mut report = CheckpointReport {
             log_start: mark.log_start,
             rows: 0,
@@ -354,15 +356,17 @@ impl Shared {
         !self.unused_storage(&partition).is_empty()
     }
 
+    /// And what the store has left of what was dropped before.
     fn drop_unused_storage(&self, unused: &[TableId]) -> Result<()> {
         if !unused.is_empty() {
             // Rows that are still on their way there would come after it was dropped.
             self.laying.finish(&[])?;
         }
-        for gone in unused {
-            self.laying.forget(*gone);
-            self.store.drop_table(gone.0).map_err(|error| store_error(&error))?;
-            self.stored.lock().remove(gone);
+        let gone: Vec<u32> = unused.iter().map(|storage| storage.0).collect();
+        self.store.drop_tables(&gone).map_err(|error| store_error(&error))?;
+        for storage in unused {
+            self.laying.forget(*storage);
+            self.stored.lock().remove(storage);
         }
         Ok(())
     }

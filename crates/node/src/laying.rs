@@ -293,8 +293,8 @@ mod tests {
             self.store.force()
         }
 
-        fn drop_table(&self, table: u32) -> rubato_storage::Result<()> {
-            self.store.drop_table(table)
+        fn drop_tables(&self, tables: &[u32]) -> rubato_storage::Result<()> {
+            self.store.drop_tables(tables)
         }
 
         fn tables(&self) -> rubato_storage::Result<Vec<u32>> {

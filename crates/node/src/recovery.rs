@@ -581,12 +581,12 @@ fn derive(
 /// will be given again.
 fn drop_unknown(store: &dyn Store, known: &BTreeSet<TableId>) -> Result<()> {
     let tables = store.tables().map_err(|error| store_error(&error))?;
-    for table in tables.into_iter().filter(|table| *table != MARK_TABLE) {
-        if !known.contains(&TableId(table)) {
-            store.drop_table(table).map_err(|error| store_error(&error))?;
-        }
+    let is_unknown = |table: &u32| *table != MARK_TABLE && !known.contains(&TableId(*table));
+    let unknown: Vec<u32> = tables.into_iter().filter(is_unknown).collect();
+    match unknown.is_empty() {
+        true => Ok(()),
+        false => store.drop_tables(&unknown).map_err(|error| store_error(&error)),
     }
-    Ok(())
 }
 
 /// Finds the largest row number of each table without a primary key. It waits for nobody: rows that a branch whose outcome is not known

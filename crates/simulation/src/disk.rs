@@ -250,8 +250,11 @@ impl Store for Disk {
         }
     }
 
-    fn drop_table(&self, table: u32) -> Result<()> {
-        self.change(|| self.rows.drop_table(table))
+    fn drop_tables(&self, tables: &[u32]) -> Result<()> {
+        match tables {
+            [] => Ok(()),
+            tables => self.change(|| self.rows.drop_tables(tables)),
+        }
     }
 
     fn tables(&self) -> Result<Vec<u32>> {

@@ -1,6 +1,7 @@
 //! The engine, opened, and its errors sorted.
 
-use crate::layout::VERSION_MARKER;
+use crate::keys;
+use crate::layout::{TREES, VERSION_MARKER};
 use fjall::compaction::Leveled;
 use fjall::{AbstractTree, Readable};
 use rubato_storage::{Error, KeyValue};
@@ -13,15 +14,26 @@ use std::time::Duration;
 /// All tables lie in one tree of the engine. With a tree per table each would have its own memory table, the memory of
 /// the store would grow with the number of tables, and (worse) the trees would be flushed one by one, so that a power
 /// loss could keep one half of a batch that was not forced.
-const TREE: &str = "rows";
+const ROWS: &str = "rows";
+
+/// What the store notes about its tables lies in a tree of its own. Merging takes new files with all that lies between their first and last key:
+/// with these small keys among the rows, below all of them, a few new tables at the other end had the whole upper level merged.
+const NOTES: &str = "notes";
 
 /// Memory tables that may wait to be flushed before a writer waits too. The engine's own limits wait forever when the
 /// flushing thread has stopped on a full disk, so they must never be reached.
 const FLUSHES_MAX: usize = 1;
-const UNMERGED_TABLES_MAX: usize = 16;
+/// Runs of files that have not been merged with what is older. Files that have nothing in common are one run, and cost a reader no more than one file.
+const UNMERGED_RUNS_MAX: usize = 16;
+/// Nobody is to wait long for merges of what others have brought, ...
+const PATIENCE: u32 = 200;
+/// ... unless there are so many that readers feel it.
+const FAR_BEHIND_RUNS: usize = 4 * UNMERGED_RUNS_MAX;
 const WAIT: Duration = Duration::from_millis(1);
-/// So often is looked whether the engine does anything before it is taken to have stopped.
-const IDLE_MAX: u32 = 2_000;
+/// So often is looked whether the engine does anything before it is taken to have stopped, ...
+const FLUSH_IDLE_MAX: u32 = 2_000;
+/// ... or to have nothing to merge that it was told of.
+const MERGE_IDLE_MAX: u32 = 20;
 
 /// Bytes that go through the journal before the memory table behind it is closed. Closing it is also what makes the engine look whether
 /// its journal is full (64 MB, fixed) and may be left for a new one.
@@ -47,6 +59,7 @@ const WORKERS: usize = 1;
 pub(crate) struct Engine {
     database: fjall::Database,
     pub rows: fjall::Keyspace,
+    pub notes: fjall::Keyspace,
     /// Keys and values committed since the memory table was last closed for their sake.
     journaled_bytes: AtomicU64,
     /// A file was not made: what the engine had closed for it stays closed, flushed by nobody, and its own limits come to wait for that for ever.
@@ -69,23 +82,30 @@ impl Engine {
                 .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
                 .manual_journal_persist(true)
         };
-        let rows = database.keyspace(TREE, options)?;
+        // The rows come first: `layout` knows their tree by its number.
+        let rows = database.keyspace(ROWS, options)?;
+        let has_notes = database.list_keyspace_names().iter().any(|name| **name == *NOTES);
+        if !has_notes && keys::version(&rows)?.is_some_and(|version| version >= keys::NOTES_VERSION) {
+            return Err(fjall::Error::KeyspaceDeleted);
+        }
+        let notes = database.keyspace(NOTES, options)?;
         Ok(Engine {
             database,
             rows,
+            notes,
             journaled_bytes: AtomicU64::new(0),
             has_stopped: AtomicBool::new(false),
         })
     }
 
-    /// Sets and deletes all keys or none, durably, and makes everything durable that was committed before. They come in ascending order,
+    /// Sets and deletes all keys of rows or none, durably. They come in ascending order,
     /// each key once, and become files as they are: neither the journal nor the memory table sees them, which saves half of
     /// the work of a load.
     ///
     /// A deletion in a file vanishes when files are merged, and the engine, opened again, would then apply what its journal has of
-    /// the key's older values: keys that come here must never have gone through [`Engine::commit`].
+    /// the key's older values: keys that come here must never go through the journal.
     pub fn ingest(&self, entries: impl Iterator<Item = Entry>) -> fjall::Result<()> {
-        self.wait_for_flushes()?;
+        self.check_goes_on()?;
         let made = self.make_files(entries);
         self.has_stopped.fetch_or(made.is_err(), Ordering::Relaxed);
         made
@@ -102,22 +122,30 @@ impl Engine {
         ingestion.finish()
     }
 
-    /// Applies all entries or none, through the journal: for few and small ones, since the engine reads its journal again whenever it
-    /// is opened.
+    /// Applies all entries of the notes or none, through the journal: for few and small ones, since the engine reads its journal again whenever
+    /// it is opened.
     pub fn commit(&self, entries: &[Entry]) -> fjall::Result<()> {
+        self.commit_also_among_rows(entries, &[])
+    }
+
+    /// The same, with some that lie among the rows for the sake of other versions.
+    pub fn commit_also_among_rows(&self, entries: &[Entry], among_rows: &[Entry]) -> fjall::Result<()> {
+        self.check_goes_on()?;
         self.wait_for_flushes()?;
-        let mut batch = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), entries.len());
-        for (key, value) in entries {
-            match value {
-                Some(value) => batch.insert(&self.rows, key.clone(), value.clone()),
-                None => batch.remove(&self.rows, key.clone()),
+        let mut batch = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), entries.len() + among_rows.len());
+        for (tree, entries) in [(&self.notes, entries), (&self.rows, among_rows)] {
+            for (key, value) in entries {
+                match value {
+                    Some(value) => batch.insert(tree, key.clone(), value.clone()),
+                    None => batch.remove(tree, key.clone()),
+                }
             }
         }
         batch.commit()?;
         let bytes = |(key, value): &Entry| (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
         let bytes: u64 = entries.iter().map(bytes).sum();
         if self.journaled_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= MEMORY_TABLE_BYTES {
-            self.rows.rotate_memtable()?;
+            self.notes.rotate_memtable()?;
             self.journaled_bytes.store(0, Ordering::Relaxed);
         }
         Ok(())
@@ -129,7 +157,7 @@ impl Engine {
     }
 
     /// Lets go the files whose keys all lie from `from` to below `to`, which nobody looks for any more. Keys in files that have others too
-    /// stay, and are to be deleted. They must never have gone through [`Engine::commit`]: with a file goes what it said of how far the
+    /// stay, and are to be deleted. They must never have gone through the journal: with a file goes what it said of how far the
     /// journal counts, and the engine, opened again, applies more of that than before.
     ///
     /// Waits for merges under way.
@@ -165,23 +193,53 @@ impl Engine {
         self.database.disk_space()
     }
 
+    /// Waits until merging has caught up with what came, but no longer than [`PATIENCE`] if it is not far behind: who waits for the writer is a client.
+    pub fn wait_for_merges(&self) {
+        let mut idle = 0;
+        for waited in 0.. {
+            let runs = self.rows.tree.l0_run_count();
+            let is_behind = runs > UNMERGED_RUNS_MAX && (waited < PATIENCE || runs > FAR_BEHIND_RUNS);
+            idle = if self.is_idle() { idle + 1 } else { 0 };
+            // It merges once for each file that comes, and may have had other files to take: the next one has it go on.
+            if !is_behind || idle > MERGE_IDLE_MAX {
+                return;
+            }
+            if self.wait_a_little().is_err() {
+                self.has_stopped.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// Errors: `Poisoned` if the engine has stopped.
+    fn check_goes_on(&self) -> fjall::Result<()> {
+        match self.has_stopped.load(Ordering::Relaxed) {
+            true => Err(fjall::Error::Poisoned),
+            false => Ok(()),
+        }
+    }
+
     /// Errors: `Poisoned` if the engine has stopped, or does nothing of what is waited for.
     fn wait_for_flushes(&self) -> fjall::Result<()> {
-        if self.has_stopped.load(Ordering::Relaxed) {
-            return Err(fjall::Error::Poisoned);
-        }
         let mut idle = 0;
-        while self.rows.sealed_memtable_count() > FLUSHES_MAX || self.rows.l0_table_count() > UNMERGED_TABLES_MAX {
-            // Fails when the flushing thread has stopped.
-            self.database.persist(fjall::PersistMode::Buffer)?;
-            std::thread::sleep(WAIT);
-            let is_idle = self.database.active_compactions() == 0 && self.database.outstanding_flushes() == 0;
-            idle = if is_idle { idle + 1 } else { 0 };
-            // It merges once for each file that comes, and may have had other files to take.
-            if idle > IDLE_MAX {
+        while self.notes.sealed_memtable_count() > FLUSHES_MAX {
+            self.wait_a_little()?;
+            idle = if self.is_idle() { idle + 1 } else { 0 };
+            if idle > FLUSH_IDLE_MAX {
                 return Err(fjall::Error::Poisoned);
             }
         }
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.database.active_compactions() == 0 && self.database.outstanding_flushes() == 0
+    }
+
+    /// Fails when the thread that merges and flushes has stopped.
+    fn wait_a_little(&self) -> fjall::Result<()> {
+        self.database.persist(fjall::PersistMode::Buffer)?;
+        std::thread::sleep(WAIT);
         Ok(())
     }
 }
@@ -204,6 +262,10 @@ pub(crate) fn sorted(path: &Path, error: &fjall::Error) -> Error {
                 file: path.join(VERSION_MARKER).display().to_string(),
                 reason: "the engine's format marker is damaged".to_string(),
             },
+        },
+        fjall::Error::KeyspaceDeleted => Error::Corrupt {
+            file: path.join(TREES).display().to_string(),
+            reason: "the tree with what is noted about tables is missing".to_string(),
         },
         fjall::Error::JournalRecovery(_) => Error::Corrupt {
             file: path.join(JOURNALS).display().to_string(),

@@ -1,7 +1,7 @@
 //! How tables share one tree.
 //!
 //! Every key of the tree begins with four bytes, the number of the *space* it belongs to. A table has a space of its
-//! own, given on its first put and never to another one. Space 0 belongs to this room:
+//! own, given on its first put and never to another one. Space 0 belongs to this room, and lies, all but the version, in a tree of its own, the notes:
 //!
 //! | key behind the four zeros | value |
 //! |---|---|
@@ -10,15 +10,24 @@
 //! | `t`, table | the table's space |
 //! | `g`, space | – : a dropped table's space, its keys still to be removed |
 //!
-//! All numbers are four bytes, big-endian. Dropping a table writes two of these keys, however large the table is.
+//! All numbers are four bytes, big-endian. Dropping a table writes two of these keys, however large the table is. The format version lies
+//! among the rows, where older versions look for it.
 
-/// Since version 2 rows go to the engine as files only, never through its journal; before, both ways were taken.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+/// Since version 2 rows go to the engine as files only, never through its journal; before, both ways were taken. Since version 3 what is noted
+/// about tables is in a tree of its own; before, it lay among the rows.
+pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The first version that has the tree of notes.
+pub(crate) const NOTES_VERSION: u32 = 3;
 
 pub(crate) const VERSION_KEY: [u8; 5] = [0, 0, 0, 0, b'v'];
 pub(crate) const NEXT_SPACE_KEY: [u8; 5] = [0, 0, 0, 0, b'n'];
 const TABLE: u8 = b't';
 const GARBAGE: u8 = b'g';
+
+/// The version of the format, as it stands among the rows.
+pub(crate) fn version(rows: &fjall::Keyspace) -> fjall::Result<Option<u32>> {
+    Ok(rows.get(VERSION_KEY)?.and_then(|value| number(&value)))
+}
 
 /// The key of `key` in a space.
 pub(crate) fn in_space(space: u32, key: &[u8]) -> Vec<u8> {

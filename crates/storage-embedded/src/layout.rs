@@ -11,13 +11,15 @@ use std::path::{Path, PathBuf};
 
 /// Written last when a store is made.
 pub(crate) const VERSION_MARKER: &str = "version";
-const TREES: &str = "keyspaces";
+pub(crate) const TREES: &str = "keyspaces";
 /// Names the newest manifest of a tree, and gives its checksum.
 const CURRENT: &str = "current";
 /// The number of a manifest, the 128 bits of its checksum, and the kind of that, which is 0.
 const CURRENT_BYTES: usize = 25;
 /// The tree that says which others there are: made before the version marker.
 const META_TREE: &str = "0";
+/// The tree with the rows: the first that is made. That of the notes is looked for when the engine is open, since older folders have none.
+const ROWS_TREE: &str = "1";
 const TABLES: &str = "tables";
 const JOURNAL_EXTENSION: &str = "jnl";
 
@@ -54,10 +56,14 @@ pub(crate) fn is_made(path: &Path) -> Result<bool> {
     Ok(is_begun && !exists(&path.join(MAKING))?)
 }
 
-/// The store is whole, and what it is given from now on is kept. The engine has not forced the folder in which its trees are, since it made them.
-pub(crate) fn finish_making(path: &Path) -> Result<()> {
+/// Forces the folder in which the engine's trees are, which it has not done since it made them.
+pub(crate) fn force_trees(path: &Path) -> Result<()> {
     trees(path)?.iter().try_for_each(|tree| sync(tree))?;
-    sync(&path.join(TREES))?;
+    sync(&path.join(TREES))
+}
+
+/// The store is whole, and what it is given from now on is kept: its trees are forced.
+pub(crate) fn finish_making(path: &Path) -> Result<()> {
     let making = path.join(MAKING);
     fs::remove_file(&making).map_err(|error| io(&making, &error))?;
     sync(path)
@@ -117,20 +123,15 @@ fn check_trees(path: &Path, trees: &Path) -> Result<()> {
     if exists(&path.join(MAKING))? {
         return Ok(());
     }
-    let mut wholes = Vec::new();
-    for tree in self::trees(path)? {
-        if exists(&tree.join(CURRENT))? {
-            wholes.push(tree.ends_with(META_TREE));
+    for (tree, what) in [
+        (META_TREE, "the tree that names the others"),
+        (ROWS_TREE, "the tree with the rows"),
+    ] {
+        if !exists(&trees.join(tree).join(CURRENT))? {
+            return Err(damaged(trees, &format!("{what} is missing")));
         }
     }
-    if wholes.contains(&true) && wholes.contains(&false) {
-        return Ok(());
-    }
-    let missing = match wholes.contains(&true) {
-        true => "the tree with the rows",
-        false => "the tree that names the others",
-    };
-    Err(damaged(trees, &format!("{missing} is missing")))
+    Ok(())
 }
 
 /// Reads every table file through: the first that is not as it was written. For when the engine has found damage.
@@ -258,6 +259,7 @@ mod tests {
             "0.jnl",
             "keyspaces/0",
             "keyspaces/1",
+            "keyspaces/2",
             both,
             "keyspaces",
             none,

@@ -15,9 +15,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 mod dropping;
+#[cfg(test)]
+mod tests;
 
-/// Keys of dropped tables that one force removes; keeps the force short.
-const SWEEP_KEYS_MAX: usize = 50_000;
+/// A batch of fewer bytes is little.
+const LITTLE_BYTES: usize = 256 << 10;
 
 /// What must be free before a stopped engine is started again: it needs some space to recover in.
 pub(crate) const PROBE_BYTES: usize = 8 * 1024 * 1024;
@@ -38,12 +40,8 @@ pub struct EmbeddedStore {
 #[derive(Default)]
 struct Writes {
     next_space: u32,
+    /// Spaces of dropped tables whose keys have not all been removed.
     garbage: BTreeSet<u32>,
-    /// Those of them whose files have yet to go.
-    with_files: BTreeSet<u32>,
-    /// The last key that was removed of the first of them: to find the next ones the engine steps over the deletions of all that were
-    /// removed before, as long as these are not merged away.
-    swept: Option<fjall::Slice>,
     /// Changes of this room's own keys since the last force, in order. The engine stops for good on a write error; they are given to
     /// its successor, because they are visible already.
     unforced: Vec<Vec<Entry>>,
@@ -98,14 +96,15 @@ impl EmbeddedStore {
             spaces: RwLock::default(),
             writes: Mutex::default(),
         };
-        store.load(&engine).map_err(|error| layout::named(&store.path, error))?;
+        let noted = store.make_notes(&engine).and_then(|()| store.load(&engine));
+        noted.map_err(|error| layout::named(&store.path, error))?;
         *store.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(engine);
         if is_new {
             layout::finish_making(&store.path)?;
         }
-        // What a crash came before. Where the disk is full it has to wait, and is removed by sweeping.
-        let garbage: Vec<u32> = store.lock_writes().garbage.iter().copied().collect();
-        garbage.into_iter().for_each(|space| drop(store.drop_files(space)));
+        // What a crash came before. Where the disk is full it has to wait, and is removed with what is dropped next.
+        let unused = store.unused(&store.lock_writes());
+        unused.into_iter().for_each(|spaces| drop(store.drop_files(spaces)));
         Ok(store)
     }
 
@@ -117,29 +116,9 @@ impl EmbeddedStore {
         layout::is_made(path)
     }
 
-    /// Reads what this room keeps about its tables.
-    fn load(&self, engine: &Engine) -> Result<()> {
-        let mut writes = self.lock_writes();
-        let mut spaces = BTreeMap::new();
-        writes.next_space = 1;
-        let mut version = None;
-        for guard in engine.rows.prefix([0, 0, 0, 0]) {
-            let (key, value) = guard.into_inner().map_err(|error| self.sorted(&error))?;
-            let number = keys::number(&value);
-            match keys::parse_own_key(&key) {
-                OwnKey::Garbage(space) => {
-                    writes.garbage.insert(space);
-                }
-                OwnKey::Table(table) => {
-                    spaces.insert(table, number.ok_or_else(|| self.corrupt("a table has no space"))?);
-                }
-                OwnKey::Other if *key == keys::VERSION_KEY => version = number,
-                OwnKey::Other if *key == keys::NEXT_SPACE_KEY => {
-                    writes.next_space = number.ok_or_else(|| self.corrupt("the number of spaces is damaged"))?;
-                }
-                OwnKey::Other => return Err(self.corrupt("an unknown key among the store's own")),
-            }
-        }
+    /// Makes the tree of notes what it is in this version: new, or with what an older version has noted among the rows.
+    fn make_notes(&self, engine: &Engine) -> Result<()> {
+        let version = keys::version(&engine.rows).map_err(|error| self.sorted(&error))?;
         if let Some(found) = version.filter(|found| *found > keys::FORMAT_VERSION) {
             let reason = format!(
                 "format version {found}; this program reads up to {}",
@@ -150,14 +129,49 @@ impl EmbeddedStore {
                 reason,
             });
         }
-        if version != Some(keys::FORMAT_VERSION) {
-            let entry = (
-                keys::VERSION_KEY.into(),
-                Some(keys::FORMAT_VERSION.to_be_bytes().into()),
-            );
-            // Of its journal the engine applies nothing that is older than the newest key in a file. This one goes to a file before any
-            // deletion does, and stays: what journals of version 1 have of rows is settled with that.
-            engine.commit(&[entry]).map_err(|error| self.sorted(&error))?;
+        if version.is_some_and(|found| found >= keys::NOTES_VERSION) {
+            return Ok(());
+        }
+        let mut notes = Vec::new();
+        for guard in engine.rows.prefix([0, 0, 0, 0]) {
+            let (key, value) = guard.into_inner().map_err(|error| self.sorted(&error))?;
+            notes.push((key, Some(value)));
+        }
+        let mut among_rows: Vec<Entry> = notes.iter().map(|(key, _)| (key.clone(), None)).collect();
+        let version = Some(fjall::Slice::from(keys::FORMAT_VERSION.to_be_bytes()));
+        notes.retain(|(key, _)| **key != keys::VERSION_KEY);
+        among_rows.retain(|(key, _)| **key != keys::VERSION_KEY);
+        among_rows.push((keys::VERSION_KEY.into(), version));
+        // The tree before what says that there is one.
+        layout::force_trees(&self.path)?;
+        // Of its journal the engine applies nothing to a tree that is older than the newest key in a file of the tree. The version among the rows
+        // goes to a file before any deletion does, and stays: what journals of version 1 have of rows is settled with that.
+        engine
+            .commit_also_among_rows(&notes, &among_rows)
+            .and_then(|()| engine.force())
+            .map_err(|error| self.sorted(&error))
+    }
+
+    /// Reads what this room keeps about its tables.
+    fn load(&self, engine: &Engine) -> Result<()> {
+        let mut writes = self.lock_writes();
+        let mut spaces = BTreeMap::new();
+        writes.next_space = 1;
+        for guard in engine.notes.iter() {
+            let (key, value) = guard.into_inner().map_err(|error| self.sorted(&error))?;
+            let number = keys::number(&value);
+            match keys::parse_own_key(&key) {
+                OwnKey::Garbage(space) => {
+                    writes.garbage.insert(space);
+                }
+                OwnKey::Table(table) => {
+                    spaces.insert(table, number.ok_or_else(|| self.corrupt("a table has no space"))?);
+                }
+                OwnKey::Other if *key == keys::NEXT_SPACE_KEY => {
+                    writes.next_space = number.ok_or_else(|| self.corrupt("the number of spaces is damaged"))?;
+                }
+                OwnKey::Other => return Err(self.corrupt("an unknown key among the store's own")),
+            }
         }
         *self.spaces.write().unwrap_or_else(PoisonError::into_inner) = spaces;
         Ok(())
@@ -276,6 +290,13 @@ impl EmbeddedStore {
         spaces
     }
 
+    /// Waits until merging has caught up with what came, with no lock in hand: the engine comes to an end with that by itself.
+    fn wait_for_merges(&self) {
+        if let Some(engine) = &*self.engine.read().unwrap_or_else(PoisonError::into_inner) {
+            engine.wait_for_merges();
+        }
+    }
+
     /// Applies changes of rows: they become a file. What this room notes of new tables goes before them, and stands whatever comes of the
     /// rows: a table without rows is no harm, two tables in one space would be.
     fn ingest(&self, writes: &mut Writes, spaces: &mut Spaces<'_>) -> Result<()> {
@@ -285,43 +306,20 @@ impl EmbeddedStore {
             let mut known = self.spaces.write().unwrap_or_else(PoisonError::into_inner);
             known.extend(spaces.new.drain(..));
         }
-        self.change(writes, |engine| engine.ingest(spaces.entries()))?;
-        // What was applied before is durable as well.
-        writes.unforced.clear();
-        Ok(())
+        self.ingest_rows(writes, || spaces.entries())
+    }
+
+    /// What was noted before is durable before the rows are, which are so at once.
+    fn ingest_rows<I: Iterator<Item = Entry>>(&self, writes: &mut Writes, entries: impl Fn() -> I) -> Result<()> {
+        if !writes.unforced.is_empty() {
+            self.force_locked(writes)?;
+        }
+        self.change(writes, |engine| engine.ingest(entries()))
     }
 
     fn force_locked(&self, writes: &mut Writes) -> Result<()> {
         self.change(writes, Engine::force)?;
         writes.unforced.clear();
-        Ok(())
-    }
-
-    /// Removes some keys of dropped tables. Nobody can see them, so it does not matter how far it gets.
-    fn sweep(&self, writes: &mut Writes) -> Result<()> {
-        let mut left = SWEEP_KEYS_MAX;
-        while let Some(space) = writes.garbage.first().copied().filter(|_| left > 0) {
-            let mut gone: Vec<Entry> = Vec::new();
-            {
-                let guard = self.engine.read().unwrap_or_else(PoisonError::into_inner);
-                let Some(engine) = &*guard else { return Ok(()) };
-                let own_prefix = space.to_be_bytes();
-                let swept = writes.swept.take().filter(|key| key.starts_with(&own_prefix));
-                let from = swept.map_or(Bound::Included(own_prefix.as_slice().into()), Bound::Excluded);
-                let to = Bound::Excluded(fjall::Slice::from(space.saturating_add(1).to_be_bytes()));
-                for row in engine.rows.range((from, to)).take(left) {
-                    gone.push((row.key().map_err(|error| self.sorted(&error))?, None));
-                }
-            }
-            self.change(writes, |engine| engine.ingest(gone.iter().cloned()))?;
-            if gone.len() < left {
-                self.commit(writes, vec![(keys::garbage_key(space).into(), None)])?;
-                writes.garbage.remove(&space);
-            } else {
-                writes.swept = gone.last().map(|(key, _)| key.clone());
-            }
-            left -= gone.len();
-        }
         Ok(())
     }
 }
@@ -392,6 +390,10 @@ impl Store for EmbeddedStore {
         if batch.is_empty() {
             return Ok(());
         }
+        // Who brings little waits for nobody: it is not that for which merging is behind.
+        if batch.bytes() >= LITTLE_BYTES {
+            self.wait_for_merges();
+        }
         let mut writes = self.lock_writes();
         let changes = batch.sorted();
         let mut spaces = self.spaces_for(changes, writes.next_space);
@@ -399,13 +401,11 @@ impl Store for EmbeddedStore {
     }
 
     fn force(&self) -> Result<()> {
-        let mut writes = self.lock_writes();
-        self.sweep(&mut writes)?;
-        self.force_locked(&mut writes)
+        self.force_locked(&mut self.lock_writes())
     }
 
-    fn drop_table(&self, table: u32) -> Result<()> {
-        self.drop_one(table)
+    fn drop_tables(&self, tables: &[u32]) -> Result<()> {
+        self.drop_all(tables)
     }
 
     fn keep_reserve(&self) {
@@ -474,208 +474,4 @@ fn probe(path: &Path) -> Result<()> {
     // A probe that stays behind is overwritten by the next one.
     let _ = std::fs::remove_file(&file);
     written.map_err(|error| Error::from_io(&path.display().to_string(), &error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn put(store: &EmbeddedStore, key: u8, value: u8) {
-        let mut batch = Batch::new();
-        batch.put(1, vec![key], vec![value]);
-        batch.put(2, vec![key], vec![value]);
-        store.apply(batch).expect("applies");
-    }
-
-    #[test]
-    fn what_was_applied_but_not_forced_outlives_the_engine() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        put(&store, 1, 1);
-        store.force().expect("forces");
-        put(&store, 2, 2);
-        put(&store, 2, 3);
-        store.drop_table(1).expect("drops");
-        store.restart_engine(&mut store.lock_writes()).expect("restarts");
-        assert_eq!((store.get(1, &[2]), store.get(2, &[2])), (Ok(None), Ok(Some(vec![3]))));
-        assert!(!folder.path().join(PROBE_NAME).exists());
-        // As after a failed restart: the next read tries again.
-        *store.engine.write().expect("lock") = None;
-        assert_eq!(store.get(2, &[1]), Ok(Some(vec![1])));
-        put(&store, 3, 3);
-        *store.engine.write().expect("lock") = None;
-        put(&store, 4, 4);
-        assert_eq!(
-            (store.get(2, &[3]), store.get(1, &[4])),
-            (Ok(Some(vec![3])), Ok(Some(vec![4])))
-        );
-    }
-
-    fn delete(store: &EmbeddedStore, key: u8) {
-        let mut batch = Batch::new();
-        batch.delete(1, [key]);
-        batch.delete(2, [key]);
-        store.apply(batch).expect("applies");
-    }
-
-    fn flush(engine: &Engine) -> fjall::Result<()> {
-        engine.rows.rotate_memtable_and_wait()
-    }
-
-    /// Merges everything into one level, where deletions vanish.
-    fn merge(store: &EmbeddedStore) {
-        let merge = |engine: &Engine| flush(engine).and_then(|()| engine.rows.major_compact());
-        store.change(&mut store.lock_writes(), merge).expect("merges");
-    }
-
-    #[test]
-    fn what_was_deleted_stays_so_when_files_are_merged_and_the_store_is_opened_again() {
-        let folder = tempfile::tempdir().expect("a folder");
-        for round in 0..3 {
-            let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-            for key in 0..20 {
-                assert_eq!(
-                    store.get(2, &[key]),
-                    Ok((round > 0 && key < 3).then(|| vec![key])),
-                    "{round}"
-                );
-            }
-            (0..20).for_each(|key| put(&store, key, key));
-            (3..20).for_each(|key| delete(&store, key));
-            store.force().expect("forces");
-            merge(&store);
-        }
-    }
-
-    #[test]
-    fn a_table_whose_first_rows_failed_shares_its_space_with_no_other() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        let batch = |table| {
-            let mut batch = Batch::new();
-            batch.put(table, [1], [table as u8]);
-            batch
-        };
-        // Where the engine's files of rows are.
-        let files = folder.path().join("keyspaces/1/tables");
-        let away = folder.path().join("away");
-        std::fs::rename(&files, &away).expect("renames");
-        std::fs::write(&files, "no folder").expect("writes");
-        store.apply(batch(1)).expect_err("there is no place for the file");
-        std::fs::remove_file(&files).expect("removes");
-        std::fs::rename(&away, &files).expect("renames");
-        store.apply(batch(2)).expect("applies");
-        drop(store);
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        assert_eq!((store.get(1, &[1]), store.get(2, &[1])), (Ok(None), Ok(Some(vec![2]))));
-    }
-
-    #[test]
-    fn rows_in_the_journal_of_an_older_version_do_not_come_back() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        put(&store, 1, 1);
-        // Version 1 wrote rows through the journal.
-        let space = store.space(2).expect("a table");
-        let version: Entry = (keys::VERSION_KEY.into(), Some(1_u32.to_be_bytes().into()));
-        let row: Entry = (keys::in_space(space, &[7]).into(), Some([7].into()));
-        for older in [version, row] {
-            store.commit(&mut store.lock_writes(), vec![older]).expect("commits");
-        }
-        drop(store);
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        assert_eq!(store.get(2, &[7]), Ok(Some(vec![7])));
-        delete(&store, 7);
-        merge(&store);
-        drop(store);
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        assert_eq!((store.get(2, &[7]), store.get(2, &[1])), (Ok(None), Ok(Some(vec![1]))));
-    }
-
-    #[test]
-    fn rows_and_dropped_tables_leave_nothing_for_the_engine_to_read_again() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        for round in 0..10 {
-            let mut batch = Batch::new();
-            for key in 0..5000_u32 {
-                batch.put(round, key.to_be_bytes(), [1; 100]);
-            }
-            store.apply(batch).expect("applies");
-            store.drop_table(round).expect("drops");
-            store.force().expect("forces");
-        }
-        drop(store);
-        let journals = std::fs::read_dir(folder.path()).expect("lists").flatten();
-        let journals = journals.filter(|entry| entry.path().extension().is_some_and(|end| end == "jnl"));
-        let written = |path: PathBuf| {
-            std::fs::read(path)
-                .expect("reads")
-                .iter()
-                .filter(|byte| **byte != 0)
-                .count()
-        };
-        let bytes: Vec<usize> = journals.map(|entry| written(entry.path())).collect();
-        assert!(!bytes.is_empty() && bytes.iter().sum::<usize>() < 20_000, "{bytes:?}");
-    }
-
-    #[test]
-    fn damaged_and_missing_tables_are_named() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        for key in 0..=255 {
-            put(&store, key, key);
-        }
-        store.force().expect("forces");
-        store.change(&mut store.lock_writes(), flush).expect("flushes");
-        store.check().expect("nothing is damaged");
-        drop(store);
-        let tables: Vec<PathBuf> = ["0", "1", "2"]
-            .iter()
-            .flat_map(|tree| std::fs::read_dir(folder.path().join("keyspaces").join(tree).join("tables")))
-            .flatten()
-            .map(|entry| entry.expect("an entry").path())
-            .collect();
-        assert!(!tables.is_empty());
-        for table in tables {
-            let whole = std::fs::read(&table).expect("reads");
-            let refused = |why: &str| match EmbeddedStore::open(folder.path(), 8 << 20).and_then(|store| store.check())
-            {
-                Err(Error::Corrupt { file, .. }) => assert_eq!(file, table.display().to_string(), "{why}"),
-                other => panic!("{why}: {other:?}"),
-            };
-            for place in (0..whole.len()).step_by(whole.len() / 9) {
-                let mut damaged = whole.clone();
-                damaged[place] ^= 1;
-                std::fs::write(&table, damaged).expect("writes");
-                refused("a byte");
-            }
-            std::fs::write(&table, &whole[..whole.len() / 2]).expect("writes");
-            refused("its end");
-            std::fs::remove_file(&table).expect("removes");
-            refused("all of it");
-            std::fs::write(&table, whole).expect("writes");
-        }
-        let marker = folder.path().join("version");
-        std::fs::write(&marker, "no").expect("writes");
-        match EmbeddedStore::open(folder.path(), 8 << 20).err() {
-            Some(Error::Corrupt { file, .. }) => assert_eq!(file, marker.display().to_string()),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_newer_format_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = EmbeddedStore::open(folder.path(), 8 << 20).expect("opens");
-        let newer = (
-            keys::VERSION_KEY.into(),
-            Some((keys::FORMAT_VERSION + 1).to_be_bytes().into()),
-        );
-        store.commit(&mut store.lock_writes(), vec![newer]).expect("commits");
-        store.force().expect("forces");
-        drop(store);
-        let refused = EmbeddedStore::open(folder.path(), 8 << 20).err();
-        assert!(matches!(refused, Some(Error::NewerVersion { .. })), "{refused:?}");
-    }
 }

@@ -2,8 +2,9 @@
 
 use rubato_storage::{Batch, Error, Store, conformance};
 use rubato_storage_embedded::EmbeddedStore;
+use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const CACHE_BYTES: u64 = 8 * 1024 * 1024;
@@ -42,7 +43,7 @@ fn a_dropped_table_is_swept_away_and_stays_gone() {
     }
     store.apply(batch).expect("applies");
     store.drop_table(1).expect("drops");
-    store.force().expect("forces and sweeps");
+    store.force().expect("forces");
     assert_eq!(store.check().expect("whole").rows, 12_000);
     drop(store);
     let store = open(folder.path());
@@ -69,13 +70,7 @@ fn a_large_dropped_table_leaves_the_disk_at_once_and_what_lies_beside_it_stays()
         for part in 0..40_u32 {
             let mut batch = Batch::new();
             for key in 0..2_000_u32 {
-                // It does not shrink when it is packed.
-                let mut state = u64::from(part * 2_000 + key + 1);
-                let next = || {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (state >> 56) as u8
-                };
-                let value: Vec<u8> = std::iter::repeat_with(next).take(800).collect();
+                let value = noise(u64::from(part * 2_000 + key + 1), 800);
                 batch.put(2, (part * 2_000 + key).to_be_bytes(), value);
             }
             store.apply(batch).expect("applies");
@@ -101,6 +96,69 @@ fn a_large_dropped_table_leaves_the_disk_at_once_and_what_lies_beside_it_stays()
         assert_eq!((rows(&store, 1), rows(&store, 2), rows(&store, 3)), (kept, 0, kept));
         assert_eq!(store.check().expect("whole").rows, 2 * kept as u64);
     }
+}
+
+/// Bytes that do not shrink when they are packed.
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(bytes).collect()
+}
+
+/// The files of rows by name, of at least so many bytes, once the engine has come to rest.
+fn files_at_rest(folder: &Path, bytes_min: u64) -> BTreeSet<PathBuf> {
+    let list = || -> BTreeSet<PathBuf> {
+        let files = std::fs::read_dir(folder.join("keyspaces/1/tables")).expect("lists");
+        let files = files.map(|file| file.expect("a file"));
+        let large = files.filter(|file| file.metadata().is_ok_and(|there| there.len() >= bytes_min));
+        large.map(|file| file.path()).collect()
+    };
+    let mut before = list();
+    loop {
+        std::thread::sleep(Duration::from_millis(500));
+        let now = list();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+#[test]
+fn small_tables_that_come_and_go_have_no_large_one_merged() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path());
+    for part in 0..20_u32 {
+        let mut batch = Batch::new();
+        for key in part * 2_000..(part + 1) * 2_000 {
+            batch.put(1, key.to_be_bytes(), noise(u64::from(key) + 1, 800));
+        }
+        store.apply(batch).expect("applies");
+    }
+    let before = files_at_rest(folder.path(), 1 << 20);
+    assert!(!before.is_empty());
+    for round in 0..60_u32 {
+        let mut batch = Batch::new();
+        for table in [100 + 2 * round, 101 + 2 * round] {
+            batch.put(table, b"key", [7; 100]);
+        }
+        store.apply(batch).expect("applies");
+        store.force().expect("forces");
+        if round % 5 == 4 {
+            // One in ten stays.
+            let gone: Vec<u32> = (92 + 2 * round..101 + 2 * round).collect();
+            store.drop_tables(&gone).expect("drops");
+        }
+    }
+    assert_eq!(
+        files_at_rest(folder.path(), 1 << 20),
+        before,
+        "what has not changed is as it was"
+    );
+    assert_eq!(store.check().expect("whole").rows, 40_000 + 12);
 }
 
 #[test]

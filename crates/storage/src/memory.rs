@@ -43,7 +43,7 @@ struct State {
 
 enum Call {
     Apply(Batch),
-    Drop(u32),
+    Drop(Vec<u32>),
 }
 
 impl MemoryStore {
@@ -57,7 +57,7 @@ impl MemoryStore {
         self.lock().faults = faults;
     }
 
-    /// Number of calls (`apply`, `drop_table`) that a power loss could undo.
+    /// Number of calls (`apply`, `drop_tables`) that a power loss could undo.
     pub fn unforced_calls(&self) -> usize {
         self.lock().unforced.len()
     }
@@ -128,7 +128,7 @@ impl Clone for Call {
     fn clone(&self) -> Call {
         match self {
             Call::Apply(batch) => Call::Apply(batch.clone()),
-            Call::Drop(table) => Call::Drop(*table),
+            Call::Drop(tables) => Call::Drop(tables.clone()),
         }
     }
 }
@@ -137,10 +137,10 @@ impl Clone for Call {
 fn perform(tables: &mut Tables, call: Call) -> u64 {
     let mut freed_bytes = 0;
     match call {
-        Call::Drop(table) => {
-            let dropped = tables.remove(&table).unwrap_or_default();
+        Call::Drop(gone) => {
+            let dropped = gone.iter().filter_map(|table| tables.remove(table));
             freed_bytes = dropped
-                .iter()
+                .flatten()
                 .map(|(key, value)| (key.len() + value.len()) as u64)
                 .sum();
         }
@@ -233,8 +233,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn drop_table(&self, table: u32) -> Result<()> {
-        self.lock().change(Call::Drop(table), 0)
+    fn drop_tables(&self, tables: &[u32]) -> Result<()> {
+        match tables {
+            [] => Ok(()),
+            tables => self.lock().change(Call::Drop(tables.to_vec()), 0),
+        }
     }
 
     fn tables(&self) -> Result<Vec<u32>> {

@@ -13,10 +13,10 @@ pub type KeyValue = (Vec<u8>, Vec<u8>);
 /// Ordered keys and values of many tables. Keys are ordered by their bytes.
 ///
 /// A table exists as soon as something is put into it; an unknown table is empty. All methods may be called from several
-/// threads; `apply`, `drop_table` and `force` take effect one after the other, and what has been applied is seen by every
+/// threads; `apply`, `drop_tables` and `force` take effect one after the other, and what has been applied is seen by every
 /// later read.
 ///
-/// Durability: `apply` and `drop_table` are durable after the next [`Store::force`] that returns. A crash or power loss
+/// Durability: `apply` and `drop_tables` are durable after the next [`Store::force`] that returns. A crash or power loss
 /// before that may lose the calls since the last force, but only the last ones of them (never a call while a later one
 /// stays), and each of them whole.
 pub trait Store: Send + Sync {
@@ -70,11 +70,20 @@ pub trait Store: Send + Sync {
     /// Any; what was applied stays visible, and may be forced by a later call.
     fn force(&self) -> Result<()>;
 
-    /// Removes all keys of a table. The space may come back later.
+    /// Removes all keys of tables. The space may come back later; what has not come back of tables that were dropped before is looked for again,
+    /// also where `tables` is empty. Takes its time: for a thread that nobody waits for.
     ///
     /// # Errors
-    /// Any; nothing has changed then.
-    fn drop_table(&self, table: u32) -> Result<()>;
+    /// Any; all of the tables are there then, or none. What was left of them may come back later.
+    fn drop_tables(&self, tables: &[u32]) -> Result<()>;
+
+    /// The same, of one table.
+    ///
+    /// # Errors
+    /// As [`Store::drop_tables`].
+    fn drop_table(&self, table: u32) -> Result<()> {
+        self.drop_tables(&[table])
+    }
 
     /// Sets room on the disk aside, where there is any, for dropping tables when it is full, which takes some itself. To be called where
     /// all is well, often; costs nothing when it is there.

@@ -51,9 +51,9 @@ impl Store for Stepwise {
         self.0.force().inspect(|()| step())
     }
 
-    fn drop_table(&self, table: u32) -> rubato_storage::Result<()> {
+    fn drop_tables(&self, tables: &[u32]) -> rubato_storage::Result<()> {
         step();
-        self.0.drop_table(table)
+        self.0.drop_tables(tables)
     }
 
     fn tables(&self) -> rubato_storage::Result<Vec<u32>> {

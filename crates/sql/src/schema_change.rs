@@ -14,6 +14,7 @@ mod domains;
 mod enums;
 mod extensions;
 mod in_place;
+mod indexes;
 mod materialised;
 mod merge;
 mod schemas;

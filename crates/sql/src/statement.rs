@@ -455,6 +455,8 @@ pub enum SchemaChange {
         names: Vec<RelationName>,
         /// IF EXISTS.
         if_exists: bool,
+        /// CASCADE.
+        cascade: bool,
     },
     /// TRUNCATE.
     Truncate {

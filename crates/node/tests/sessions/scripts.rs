@@ -31,6 +31,7 @@ scripts!(
     own_settings,
     materialised,
     missing_values,
+    needed_indexes,
     renamed_beneath,
     restarted,
     search_path,

@@ -46,6 +46,7 @@ impl Context<'_> {
                     ast::ObjectType::Index => SchemaChange::DropIndex {
                         names,
                         if_exists: *if_exists,
+                        cascade: *cascade,
                     },
                     ast::ObjectType::Sequence => SchemaChange::DropSequence {
                         names,

@@ -376,51 +376,6 @@ impl Change {
         self.lay_out(table, Vec::new())
     }
 
-    pub(super) fn remove_index(&mut self, table: &RelationName, name: &str) -> Result<()> {
-        let own = self.table_mut(table)?;
-        if let Some(place) = own.indexes.iter().position(|index| index.name == name) {
-            let index = own.indexes.remove(place);
-            own.drop_unused_expressions();
-            self.forget_work(table, Part::Index, place);
-            self.work.push(StorageWork::Drop { storage: index.id });
-        }
-        Ok(())
-    }
-
-    /// Foreign keys of others that refer to `columns` go with CASCADE, and refuse the change without.
-    fn release(
-        &mut self,
-        table: &RelationName,
-        columns: &[usize],
-        (what, needed): (&str, &str),
-        cascade: bool,
-    ) -> Result<()> {
-        let referring = self.table_mut(table)?.referenced_by.clone();
-        for (other, key) in referring {
-            let refers = self.catalog.tables.get(&other).is_some_and(|other| {
-                other.foreign_keys.iter().any(|own| {
-                    own.name == key
-                        && own.referenced_columns.len() == columns.len()
-                        && own.referenced_columns.iter().all(|column| columns.contains(column))
-                })
-            });
-            if !refers {
-                continue;
-            }
-            if !cascade {
-                let message = format!("cannot drop {what} because other objects depend on it");
-                let line = format!(
-                    "constraint {key} on table {} depends on {needed}",
-                    self.described(&other)
-                );
-                return Err(still_needed(message, &[line]));
-            }
-            self.cascades_to(format!("constraint {key} on table {}", self.described(&other)));
-            self.remove_foreign_key(&other, &key)?;
-        }
-        Ok(())
-    }
-
     fn add_column(&mut self, table: &RelationName, column: &Column, if_not_exists: bool) -> Result<()> {
         if if_not_exists && self.check_column_name(table, &column.name).is_err() {
             let message = format!(

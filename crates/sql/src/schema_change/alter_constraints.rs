@@ -137,6 +137,9 @@ impl Change {
             let message = format!("multiple primary keys for table \"{}\" are not allowed", table.name);
             return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
         }
+        if deferral.is_deferrable() {
+            self.refuse_put_off(table, place)?;
+        }
         let name = name.unwrap_or(index).to_owned();
         if name != index {
             self.check_name(&table.sibling(name.as_str()))?;

@@ -4,7 +4,7 @@ use super::sequences::number_new_sequence;
 use super::still_needed;
 use super::{Applied, Decide, StorageWork};
 use crate::binder::{ResolvedPath, say_number};
-use crate::catalog::{Catalog, Index, KeyExpression, RelationName, Sequence, Table};
+use crate::catalog::{Catalog, RelationName, Sequence, Table};
 use crate::statement::SchemaChange;
 use rubato_base::{Error, Result, SqlState, TableId};
 use rubato_protocol::Outcome;
@@ -234,8 +234,12 @@ impl Change {
                 self.create_index(table, index, expressions, *if_not_exists)?;
                 "CREATE INDEX"
             }
-            SchemaChange::DropIndex { names, if_exists } => {
-                self.drop_indexes(names, *if_exists)?;
+            SchemaChange::DropIndex {
+                names,
+                if_exists,
+                cascade,
+            } => {
+                self.drop_indexes(names, *if_exists, *cascade)?;
                 "DROP INDEX"
             }
             SchemaChange::Truncate {
@@ -604,80 +608,6 @@ impl Change {
             .filter(is_owned)
             .map(|sequence| sequence.key())
             .collect()
-    }
-
-    fn create_index(
-        &mut self,
-        table: &RelationName,
-        index: &Index,
-        expressions: &[KeyExpression],
-        if_not_exists: bool,
-    ) -> Result<()> {
-        let name = table.sibling(index.name.as_str());
-        if if_not_exists && self.catalog.has_relation(&name) {
-            self.skip_existing(&name);
-            return Ok(());
-        }
-        self.check_name(&name)?;
-        self.table_mut(table)?.expressions = expressions.to_vec();
-        self.add_index(table, index)
-    }
-
-    /// Adds an index and the work of filling it.
-    pub fn add_index(&mut self, table: &RelationName, index: &Index) -> Result<()> {
-        if !self.catalog.tables.contains_key(table) {
-            return Err(no_table(table));
-        }
-        let mut index = index.clone();
-        index.id = self.new_storage();
-        let definition = self.table_mut(table)?;
-        definition.indexes.push(index);
-        let place = definition.indexes.len() - 1;
-        self.work.push(StorageWork::FillIndex {
-            table: table.clone(),
-            index: place,
-        });
-        Ok(())
-    }
-
-    fn drop_indexes(&mut self, names: &[RelationName], if_exists: bool) -> Result<()> {
-        for name in names {
-            match self.catalog.table_of_index(name).map(|table| table.key()) {
-                Some(table) => self.drop_index(&table, &name.name)?,
-                None if if_exists => {
-                    self.notice(
-                        SqlState::SUCCESSFUL_COMPLETION,
-                        format!("index \"{name}\" does not exist, skipping"),
-                    );
-                }
-                None => {
-                    return Err(Error::new(
-                        SqlState::UNDEFINED_OBJECT,
-                        format!("index \"{name}\" does not exist"),
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn drop_index(&mut self, table: &RelationName, name: &str) -> Result<()> {
-        let definition = self.table_mut(table)?;
-        let place = definition
-            .indexes
-            .iter()
-            .position(|index| index.name == name && !index.constraint);
-        let Some(place) = place else {
-            return Err(Error::new(
-                SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop index {name} because constraint {name} on table {table} requires it"),
-            )
-            .with_hint(format!("You can drop constraint {name} on table {table} instead.")));
-        };
-        let index = definition.indexes.remove(place);
-        definition.drop_unused_expressions();
-        self.work.push(StorageWork::Drop { storage: index.id });
-        Ok(())
     }
 }
 

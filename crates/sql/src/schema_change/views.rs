@@ -5,6 +5,7 @@ use super::still_needed;
 use crate::binder::{Renaming, lacks_groups, renamed_query};
 use crate::catalog::{Catalog, RelationName, SchemaId, View, ViewQuery};
 use rubato_base::{Error, Result, SqlState};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Change {
@@ -193,8 +194,7 @@ impl Change {
                 dependents(before, relation, None)
             }
         };
-        let after = self.catalog.clone();
-        for view in views {
+        for view in in_order(before, views) {
             // A view that is renamed does not read itself, but it may be in the schema that is.
             let name = match renaming {
                 Renaming::Relation { from, to } if **from == view => (*to).clone(),
@@ -203,7 +203,7 @@ impl Change {
             let Some(query) = query_of(&self.catalog, &name) else {
                 continue;
             };
-            let Some(renamed) = renamed_query(query, (before, &after), renaming) else {
+            let Some(renamed) = renamed_query(query, (before, &self.catalog), renaming) else {
                 let what = match renaming {
                     Renaming::Relation { .. } => "rename a relation",
                     Renaming::Column { .. } => "rename a column",
@@ -234,7 +234,28 @@ impl Change {
     }
 }
 
-fn query_of<'c>(catalog: &'c Catalog, name: &RelationName) -> Option<&'c ViewQuery> {
+/// Views in such an order that each stands behind those that it reads: what is beneath it says by then what it is to say.
+fn in_order(catalog: &Catalog, mut views: Vec<RelationName>) -> Vec<RelationName> {
+    let mut known = BTreeMap::new();
+    views.sort_by_cached_key(|view| depth_of(catalog, view, &mut known));
+    views
+}
+
+/// How many views lie upon each other beneath a relation, itself included; 0 for a table.
+fn depth_of(catalog: &Catalog, relation: &RelationName, known: &mut BTreeMap<RelationName, usize>) -> usize {
+    if let Some(depth) = known.get(relation) {
+        return *depth;
+    }
+    let depth = query_of(catalog, relation).map_or(0, |query| {
+        let read = query.depends.iter();
+        let depths = read.map(|own| depth_of(catalog, &own.relation, known));
+        1 + depths.max().unwrap_or(0)
+    });
+    known.insert(relation.clone(), depth);
+    depth
+}
+
+pub(super) fn query_of<'c>(catalog: &'c Catalog, name: &RelationName) -> Option<&'c ViewQuery> {
     let view = catalog.views.get(name).map(|view| &view.query);
     let table = || catalog.tables.get(name)?.materialised.as_ref();
     view.or_else(|| table().map(|materialised| &materialised.query))

@@ -236,3 +236,75 @@ fn readers_read_while_a_table_changes() {
         assert_eq!(world.rows(1, "select n from o"), [turns.to_string()], "{change}");
     }
 }
+
+/// Of two transactions, one has a view read what it did not read, and the other changes what that is: the second is told so.
+#[test]
+fn views_and_what_others_change_beneath_them_are_put_together_only_where_they_fit() {
+    let swap = "alter table t rename a to c; alter table t rename b to a; alter table t rename c to b";
+    let replaced = "create or replace view v as select id, a from t";
+    let ways = [
+        (swap, replaced),
+        (
+            "alter table t drop b",
+            "create or replace view v as select id, b from t",
+        ),
+        (
+            "alter table t alter a type text",
+            "create or replace view v as select id, a + 1 as x from t",
+        ),
+        (
+            "alter table t drop constraint t_pkey",
+            "create or replace view v as select id, a from t group by id",
+        ),
+        (
+            "alter view v rename id to number",
+            "create view over as select id from v",
+        ),
+        (
+            "drop view v; create view v as select 'x' as id",
+            "create view over as select id + 1 from v",
+        ),
+        (
+            "drop view v; create table v (id text)",
+            "create view over as select id + 1 from v",
+        ),
+        (
+            "alter materialized view m rename id to number",
+            "create view over as select id from m",
+        ),
+        (
+            "alter type mood rename value 'sad' to 'low'",
+            "create view over as select 'sad'::mood as m",
+        ),
+        (
+            "alter domain small add check (value < 5)",
+            "create or replace view v as select id, 7::small as s from t",
+        ),
+    ];
+    for (one, other) in ways.into_iter().flat_map(|(one, other)| [(one, other), (other, one)]) {
+        let mut world = World::new(2);
+        world.must(
+            0,
+            "create table t (id int primary key, a int, b int); insert into t values (1, 10, 100);
+             create type mood as enum ('sad', 'ok'); create domain small as int;
+             create view v as select id from t; create materialized view m as select id from t",
+        );
+        world.must(0, &format!("begin; {one}"));
+        world.must(1, other);
+        let said = world.ask(0, "commit");
+        assert!(said[0].starts_with("E 40001"), "{one} beside {other}: {said:?}");
+    }
+    // What does not touch one another is put together: a view with the same columns over another query, too.
+    let mut world = World::new(2);
+    world.must(
+        0,
+        "create table t (id int primary key, a int); create table u (id int); create view v as select id from t; create materialized view m as select id from u",
+    );
+    world.must(
+        0,
+        "begin; create or replace view v as select id from u; alter table t add b int",
+    );
+    world.must(1, "create view over as select id from v; refresh materialized view m");
+    world.must(0, "commit");
+    assert_eq!(world.rows(1, "select * from over"), Vec::<String>::new());
+}

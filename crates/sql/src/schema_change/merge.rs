@@ -1,6 +1,7 @@
 //! Two schema changes at once: what one transaction changed, on top of what others have committed meanwhile.
 
 use super::sequences_read;
+use super::views::query_of;
 use crate::catalog::{Catalog, Domain, RelationName, SchemaId, Sequence, Table};
 use rubato_base::DataType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ pub fn merge(base: &Catalog, own: &Catalog, newest: &Catalog) -> Result<Catalog,
     merged.collect_enum_labels();
     check_domains(base, newest, &merged, &changes)?;
     check_enums(&merged)?;
-    check_views(base, &changes, newest, &merged)?;
+    check_views(base, own, newest, &merged)?;
     let own_names = Names::of(own, |kind, name| changes.of(kind).contains(name));
     let other_names = Names::of(&merged, |kind, name| !changes.of(kind).contains(name));
     own_names.are_apart_from(&other_names)?;
@@ -235,29 +236,37 @@ fn merge_schemas(base: &Catalog, own: &Catalog, merged: &mut Catalog) -> Result<
     }
 }
 
-/// What views read is as they were made for: an error names a relation that one transaction changed while another made a view of it.
-fn check_views(
-    base: &Catalog,
-    Changes { tables, views, .. }: &Changes,
-    newest: &Catalog,
-    merged: &Catalog,
-) -> Result<(), RelationName> {
-    let others = changed(&base.tables, &newest.tables);
+/// What views read is as they were made for: an error names what one transaction changed while another made a view of it, or had a view
+/// read it from then on.
+fn check_views(base: &Catalog, own: &Catalog, newest: &Catalog, merged: &Catalog) -> Result<(), RelationName> {
+    let (by_own, by_others) = (changed_beneath(base, own), changed_beneath(base, newest));
     let materialised = merged.tables.values();
     let materialised = materialised.filter_map(|table| Some((table.key(), &table.materialised.as_ref()?.query)));
     let plain = merged.views.values().map(|view| (view.key(), &view.query));
     for (view, query) in plain.chain(materialised) {
-        let is_own = views.contains(&view) || tables.contains(&view);
-        let is_new = !base.views.contains_key(&view) && !base.tables.contains_key(&view);
+        let says_otherwise = |catalog: &Catalog| query_of(catalog, &view) != query_of(base, &view);
+        let (is_own, is_others) = (says_otherwise(own), says_otherwise(newest));
         for name in query.depends.iter().map(|dependency| &dependency.relation) {
             let is_there = merged.tables.contains_key(name) || merged.views.contains_key(name) || merged.has_type(name);
-            let has_changed = (is_own && others.contains(name)) || (!is_own && is_new && tables.contains(name));
+            let has_changed = (is_own && by_others.contains(name)) || (is_others && by_own.contains(name));
             if !is_there || has_changed {
                 return Err(name.clone());
             }
         }
     }
     Ok(())
+}
+
+/// What a view's text may say something else about: tables, types, and views with other columns.
+fn changed_beneath(before: &Catalog, after: &Catalog) -> BTreeSet<RelationName> {
+    let mut names = changed(&before.tables, &after.tables);
+    names.extend(changed(&before.domains, &after.domains));
+    names.extend(changed(&before.enums, &after.enums));
+    let columns_of = |catalog: &Catalog, name: &RelationName| catalog.views.get(name).map(|view| view.columns.clone());
+    let mut views = changed(&before.views, &after.views);
+    views.retain(|name| columns_of(before, name) != columns_of(after, name));
+    names.extend(views);
+    names
 }
 
 /// What both have said of the same thing is what was said last.

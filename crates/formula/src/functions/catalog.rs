@@ -187,6 +187,8 @@ pub(super) static CATALOG: &[FunctionEntry] = &[
     catalog!("pg_get_viewdef" (Oid) -> Text),
     catalog!("pg_get_viewdef" (Oid, Bool) -> Text),
     catalog!("pg_get_viewdef" (Oid, Int4) -> Text),
+    catalog!("pg_get_viewdef" (Text) -> Text),
+    catalog!("pg_get_viewdef" (Text, Bool) -> Text),
     catalog!("pg_get_ruledef" (Oid) -> Text),
     catalog!("pg_get_ruledef" (Oid, Bool) -> Text),
     catalog!("pg_get_triggerdef" (Oid) -> Text),

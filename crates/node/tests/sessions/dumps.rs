@@ -144,3 +144,66 @@ fn definitions_name_the_schema_where_the_search_path_does_not_have_it() {
     let unique = "select pg_get_constraintdef(oid) from pg_constraint where contype = 'u'";
     assert_eq!(world.rows(0, unique), ["UNIQUE (\"select\")"]);
 }
+
+/// A view that is made of the text that another is shown by has the other's columns and rows, and is written to where the other is.
+#[test]
+fn views_made_of_what_is_shown_of_others_have_their_columns() {
+    let mut world = World::new(1);
+    world.must(
+        0,
+        "create table t (id int primary key, a int, b text);
+         insert into t values (1, 20, 'x'), (2, 10, 'y'), (3, 10, 'z')",
+    );
+    let made = [
+        "(x, y) as select id, a from t where a > 0",
+        "(\"X y\", b) as select t.id, upper(b) from t order by upper desc",
+        "(id, a) as select a, id from t order by id, a",
+        "(x) as select distinct on (a) id, a from t order by a, id",
+        "(x, n) as select a % 7, count(*) from t group by 1",
+        "(x, n) as select a % 7 as k, count(*) from t group by k having count(*) > 0",
+        "(x, n) as select a, count(*) from t group by a order by a",
+        "(x, y) as select a, b from t union all select 1, 'u' order by a, b",
+        "(x, y) as (select a, b from t order by b limit 1) union all (select id, 'w' from t where id = 2)",
+        "(c1, c2) as values (1, 'a'), (2, 'b')",
+        "(x, y) as with q as (select id as x, a from t) select a, x from q order by x",
+        "(x, y) as select * from (values (1, 2), (3, 4)) s",
+        "(x) as select unnest(array[id, a]) from t where id = 1",
+        "(a1, b) as select a, id from t order by b",
+        "(x) as select 1 as a union select 2 order by a",
+        "(x, y) as select a, sum(id) from t group by rollup (a)",
+    ];
+    for (number, query) in made.iter().enumerate() {
+        for kind in ["view", "materialized view"] {
+            world.must(0, &format!("create {kind} v{number} {query}"));
+            let shown = world.rows(0, &format!("select pg_get_viewdef('v{number}')")).join("\n");
+            world.must(0, &format!("create {kind} again as {shown}"));
+            let columns = |name: &str| {
+                format!(
+                    "select attname, format_type(atttypid, atttypmod) from pg_attribute where attrelid = '{name}'::regclass and attnum > 0 order by attnum"
+                )
+            };
+            let view = format!("v{number}");
+            assert_eq!(
+                world.rows(0, &columns("again")),
+                world.rows(0, &columns(&view)),
+                "{query}: {shown}"
+            );
+            let rows = |name: &str| format!("select * from {name}");
+            assert_eq!(
+                world.rows(0, &rows("again")),
+                world.rows(0, &rows(&view)),
+                "{query}: {shown}"
+            );
+            let again = world.rows(0, "select pg_get_viewdef('again')").join("\n");
+            assert_eq!(again.replace("again", &view), shown);
+            world.must(0, &format!("drop {kind} again; drop {kind} {view}"));
+        }
+    }
+    world.must(0, "create view v (x, y) as select id, a from t order by id");
+    let shown = world.rows(0, "select pg_get_viewdef('v')").join("\n");
+    world.must(
+        0,
+        &format!("create view again as {shown} update again set y = 30 where x = 2"),
+    );
+    assert_eq!(world.rows(0, "select y from v where x = 2"), ["30"]);
+}

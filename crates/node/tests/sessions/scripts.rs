@@ -31,6 +31,7 @@ scripts!(
     own_settings,
     materialised,
     missing_values,
+    named_by_views,
     needed_indexes,
     renamed_beneath,
     restarted,

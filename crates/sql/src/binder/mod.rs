@@ -36,6 +36,7 @@ mod nested;
 mod normal_form;
 mod number;
 mod outer;
+mod output_names;
 mod parameters;
 mod range_frame;
 mod records;
@@ -94,6 +95,7 @@ use writing_with::writing_body;
 pub(crate) mod tests_support;
 
 pub(crate) use blocks::{bind_condition, bind_definition};
+pub(crate) use output_names::{materialised_text, view_text};
 pub(crate) use renaming::{Renaming, renamed_check, renamed_query};
 pub(crate) use schemas::bind_element;
 pub(crate) use scope::{Hidden, ScopeColumn};

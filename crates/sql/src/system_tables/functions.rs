@@ -9,7 +9,7 @@ use super::objects::Object;
 use super::qualified::{qualified, with_types};
 use super::written_with_schema;
 use super::{DATABASE_OWNER, OWNER, View, index_properties, made, registry, text};
-use crate::binder::{name_of_text, writable};
+use crate::binder::{materialised_text, name_of_text, view_text, writable};
 use crate::catalog::{RelationName, ViewQuery, available_extension};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use rubato_formula::quote_identifier;
@@ -36,14 +36,11 @@ pub fn call(name: &str, arguments: &[Value], view: &View<'_>) -> Result<Value> {
             Some(definition) => text(&definition),
             None => return Err(missing_entry("constraint", number(0))),
         },
-        ("pg_get_viewdef", _) => match view.object(number(0)) {
-            Some(Object::View(found)) => text(&format!(" {};", shown_query(&found.query, view))),
-            Some(Object::Table(table)) => match &table.materialised {
-                Some(found) => text(&format!(" {};", shown_query(&found.query, view))),
-                None => Value::Null,
-            },
-            _ => Value::Null,
-        },
+        ("pg_get_viewdef", [Value::Text(name), ..]) => {
+            let number = number_of(ObjectKind::Relation, name, view)?;
+            shown(view_definition(view, number))
+        }
+        ("pg_get_viewdef", _) => shown(view_definition(view, number(0))),
         ("pg_get_serial_sequence", [Value::Text(table), Value::Text(column)]) => serial_sequence(view, table, column)?,
         ("pg_get_function_result", _) => shown(function_result(number(0), view)),
         ("pg_get_function_arguments" | "pg_get_function_identity_arguments", _) => {
@@ -189,9 +186,19 @@ fn known(kind: ObjectKind, name: &str, view: &View<'_>) -> Result<Value> {
 /// How the default of a serial column begins.
 const NEXT_VALUE: &str = "nextval('";
 
-/// The query of a view; what it reads is named with its schema where that is not found otherwise.
-fn shown_query(own: &ViewQuery, view: &View<'_>) -> String {
-    let query = qualified(&own.text, &|name| {
+/// The query of a view, materialised or not, as a statement; `None` for anything else.
+fn view_definition(view: &View<'_>, number: i64) -> Option<String> {
+    let (query, text) = match view.object(number)? {
+        Object::View(found) => (&found.query, view_text(found)),
+        Object::Table(table) => (&table.materialised.as_ref()?.query, materialised_text(table)?),
+        _ => return None,
+    };
+    Some(format!(" {};", shown_query(query, &text, view)))
+}
+
+/// A text of a view's query; what it reads is named with its schema where that is not found otherwise.
+fn shown_query(own: &ViewQuery, text: &str, view: &View<'_>) -> String {
+    let query = qualified(text, &|name| {
         let meant = own.meant(name)?;
         let is_found = view.path.sees(meant, view.catalog);
         (!is_found).then(|| format!("{}.", super::quoted(&view.catalog.schema_name(meant.schema))))

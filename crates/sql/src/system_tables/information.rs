@@ -5,7 +5,7 @@ use super::columns::type_facts;
 use super::constraints::check_columns;
 use super::objects::{IndexView, referred_index, table_indexes};
 use super::{Source, View, int4, no_others, none_of_table, registry, text};
-use crate::binder::writable;
+use crate::binder::{view_text, writable};
 use crate::catalog::{
     Column, Deferral, Dependency, ForeignKey, ReferentialAction, RelationName, SchemaId, Sequence, Table, ViewCheck,
 };
@@ -82,7 +82,7 @@ pub(super) static SOURCES: &[Source] = &[
                     ViewCheck::Local => "LOCAL",
                     ViewCheck::Cascaded => "CASCADED",
                 });
-                let definition = [text(&format!(" {};", own.query.text)), text(check)];
+                let definition = [text(&format!(" {};", view_text(own))), text(check)];
                 let writable = writable(view.catalog, own);
                 let answers = [writable.update && writable.delete, writable.insert, false, false, false];
                 let answers = answers.map(yes_or_no);

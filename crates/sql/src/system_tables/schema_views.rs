@@ -4,6 +4,7 @@ use super::classes::sequence_type;
 use super::definitions::index_definition;
 use super::objects::{IndexView, table_indexes};
 use super::{Source, View, no_others, none_of_table, oid, registry, text, written_with_schema};
+use crate::binder::{materialised_text, view_text};
 use crate::catalog::{Catalog, Sequence, Table};
 use rubato_base::{Result, Value};
 use rubato_formula::{Environment, SessionFact};
@@ -108,7 +109,7 @@ static LISTS: [Source; 4] = [
         of_table: none_of_table,
         others: |view| {
             let row = |own: &Arc<crate::catalog::View>| {
-                let definition = format!(" {};", own.query.text);
+                let definition = format!(" {};", view_text(own));
                 vec![
                     view.schema_name(own.schema),
                     text(&own.name),
@@ -130,7 +131,7 @@ static LISTS: [Source; 4] = [
             "definition",
         ],
         of_table: |view, table| {
-            let Some(own) = &table.materialised else {
+            let (Some(own), Some(query)) = (&table.materialised, materialised_text(table)) else {
                 return Vec::new();
             };
             vec![vec![
@@ -139,7 +140,7 @@ static LISTS: [Source; 4] = [
                 text(view.user),
                 Value::Bool(!table.indexes.is_empty()),
                 Value::Bool(own.is_populated),
-                text(&format!(" {};", own.query.text)),
+                text(&format!(" {query};")),
             ]]
         },
         others: no_others,

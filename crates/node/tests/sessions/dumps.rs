@@ -158,7 +158,6 @@ fn views_made_of_what_is_shown_of_others_have_their_columns() {
         "(x, y) as select id, a from t where a > 0",
         "(\"X y\", b) as select t.id, upper(b) from t order by upper desc",
         "(id, a) as select a, id from t order by id, a",
-        "(x) as select distinct on (a) id, a from t order by a, id",
         "(x, n) as select a % 7, count(*) from t group by 1",
         "(x, n) as select a % 7 as k, count(*) from t group by k having count(*) > 0",
         "(x, n) as select a, count(*) from t group by a order by a",

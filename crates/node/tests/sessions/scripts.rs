@@ -32,6 +32,7 @@ scripts!(
     materialised,
     missing_values,
     named_by_views,
+    named_in_texts,
     needed_indexes,
     renamed_beneath,
     restarted,

@@ -1,12 +1,14 @@
 //! ALTER COLUMN TYPE: what becomes of the values, of the default and of the checks.
 
 use super::expression::ExpressionBinder;
+use super::named_literals::with_sequences;
 use super::scope::Scope;
 use super::typed::Typed;
 use super::{Context, located};
-use crate::catalog::{Check, Column, Domain, RowExpression, Table};
+use crate::catalog::{Check, Column, Domain, RowExpression, Sequence, Table};
 use crate::parser::syntax::{Source, parse_expressions};
 use crate::statement::AlterAction;
+use crate::system_tables::written_with_schema;
 use rubato_base::{ColumnSet, ColumnType, DataType, Error, Result, SqlState};
 use rubato_formula::{CastContext, Expr, can_cast};
 use sqlparser::ast::{self, Spanned};
@@ -169,6 +171,11 @@ impl Context<'_> {
             return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
         }
         // From its text, so that what it was cast to before is not cast once more.
+        let written = |sequence: &Sequence| written_with_schema(self.catalog, &sequence.key());
+        let text = match &own.default {
+            Some(default) => &with_sequences(text, default, self.catalog, &written),
+            None => text,
+        };
         let bound = self.stored(text, |context, expr| context.column_default(expr, &own.name, to));
         bound.map(|(default, _)| default)
     }

@@ -2,6 +2,7 @@
 
 use super::expression::{AGGREGATE_BASE, ExpressionBinder};
 use super::json::Comparing;
+use super::named_literals::OF_SEQUENCES;
 use super::outer::CallText;
 use super::typed::{Typed, shared_modifier};
 use super::types::{TypeName, type_by_name};
@@ -147,13 +148,15 @@ impl ExpressionBinder<'_> {
             "row" => Err(Error::unsupported("a row value outside of a comparison")),
             _ => {
                 let mut arguments = arguments;
-                if matches!(name, "nextval" | "currval" | "setval")
-                    && let Some(first) = arguments.first_mut()
-                {
+                let is_of_sequence = OF_SEQUENCES.contains(&name);
+                if is_of_sequence && let Some(first) = arguments.first_mut() {
                     // The number of a sequence is nobody's concern here: its name is looked up when the function runs.
                     *first = without_regclass(first);
                 }
-                let arguments = self.document_arguments(name, self.bind_arguments(name, &arguments)?)?;
+                let mut arguments = self.document_arguments(name, self.bind_arguments(name, &arguments)?)?;
+                if let Some(first) = arguments.first_mut().filter(|_| is_of_sequence) {
+                    self.context.number_in_view(&mut first.expr)?;
+                }
                 if is_set_function(name) {
                     return self.set_value(name, arguments);
                 }

@@ -31,6 +31,7 @@ mod list_sets;
 mod materialised;
 mod merge;
 mod named_arguments;
+mod named_literals;
 mod naming;
 mod nested;
 mod normal_form;
@@ -95,6 +96,7 @@ use writing_with::writing_body;
 pub(crate) mod tests_support;
 
 pub(crate) use blocks::{bind_condition, bind_definition};
+pub(crate) use named_literals::{OF_SEQUENCES, with_named_literals, with_sequences};
 pub(crate) use output_names::{materialised_text, view_text};
 pub(crate) use renaming::{Renaming, renamed_check, renamed_query};
 pub(crate) use schemas::bind_element;

@@ -1,5 +1,6 @@
 //! What the names of relations stand for, those that are there and those to be made.
 
+use super::named_literals::OF_SEQUENCES;
 use super::scope::{Found, Scope, missing_relation};
 use super::typed::Typed;
 use super::{Context, NamedRelation, located, name_of_text, no_relation, object_name, split_path};
@@ -247,17 +248,21 @@ impl Context<'_> {
             Ok(NamedRelation::Table(table)) => table.oid,
             Ok(NamedRelation::System(system)) => system.oid,
             Ok(NamedRelation::View(view)) => view.oid,
-            // The plan is not bound to an index or a sequence: it is looked up when the statement runs.
-            Err(_) if self.path.find(schema, name, self.catalog)?.is_some() => return Ok(None),
-            Err(error) => {
-                let is_there = |schema| {
-                    self.path
-                        .schema(schema, self.catalog)
-                        .is_ok_and(|found| found.is_some())
-                };
-                let missing = schema.filter(|schema| !is_there(schema));
-                return Err(missing.map_or(error, no_schema));
-            }
+            Err(error) => match self.sequence_meant(&path)? {
+                Some(sequence) if self.is_of_view() => sequence,
+                // The plan is not bound to an index or a sequence: it is looked up when the statement runs.
+                Some(_) => return Ok(None),
+                None if self.path.find(schema, name, self.catalog)?.is_some() => return Ok(None),
+                None => {
+                    let is_there = |schema| {
+                        self.path
+                            .schema(schema, self.catalog)
+                            .is_ok_and(|found| found.is_some())
+                    };
+                    let missing = schema.filter(|schema| !is_there(schema));
+                    return Err(missing.map_or(error, no_schema));
+                }
+            },
         };
         let kind = crate::system_tables::ObjectKind::Relation;
         Ok(Some(Typed {
@@ -271,13 +276,12 @@ impl Context<'_> {
         let mut outcome = Ok(());
         default.transform(&mut |expr| {
             if let Expr::Call { function, arguments } = expr
-                && matches!(function.name(), "nextval" | "currval" | "setval")
+                && OF_SEQUENCES.contains(&function.name())
                 && let Some(Expr::Literal(Value::Text(text))) = arguments.first_mut()
                 && outcome.is_ok()
             {
                 match self.sequence_number(text) {
-                    Ok(Some(number)) => arguments[0] = Expr::Literal(Value::text(&number.to_string())),
-                    Ok(None) => {}
+                    Ok(number) => arguments[0] = Expr::Literal(Value::text(&number)),
                     Err(error) => outcome = Err(error),
                 }
             }
@@ -285,12 +289,59 @@ impl Context<'_> {
         outcome
     }
 
-    fn sequence_number(&self, text: &str) -> Result<Option<u32>> {
+    /// The same for what a view reads, which depends on it; the argument of a function of sequences is the name. 42P01 when it is made.
+    pub(super) fn number_in_view(&self, argument: &mut Expr) -> Result<()> {
+        let Expr::Literal(Value::Text(text)) = argument else {
+            return Ok(());
+        };
+        let path = name_of_text(text)?;
+        let found = self.sequence_meant(&path)?;
+        if !self.is_of_view() {
+            return Ok(());
+        }
+        match found {
+            Some(number) => *argument = Expr::Literal(Value::text(&number.to_string())),
+            None if self.views.borrow().is_empty() => {
+                *argument = Expr::Literal(Value::text(&self.sequence_number(text)?))
+            }
+            // Of a view that was made when nothing was known of what its text named.
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Whether what is bound is the query of a view, or of one that is made.
+    fn is_of_view(&self) -> bool {
+        self.defines_view.get() || !self.views.borrow().is_empty()
+    }
+
+    /// The number of the sequence that a literal names, and that a view which is made of the query depends on.
+    fn sequence_meant(&self, path: &[String]) -> Result<Option<u32>> {
+        let (schema, name) = self.split_path(path)?;
+        let is_own = self.views.borrow().is_empty();
+        let found = match self.meant_in_view(schema, name) {
+            None if is_own || schema.is_some() => self.path.find(schema, name, self.catalog)?,
+            meant => meant,
+        };
+        let sequence = found.and_then(|found| self.catalog.sequences.get(&found));
+        if let Some(sequence) = sequence.filter(|_| is_own) {
+            self.named_relations.borrow_mut().insert(sequence.key());
+        }
+        Ok(sequence.map(|sequence| sequence.id))
+    }
+
+    /// The number of the sequence of this name, or the name again if something else has it. 42P01 if nothing has.
+    fn sequence_number(&self, text: &str) -> Result<String> {
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(text.to_owned());
+        }
         let path = name_of_text(text)?;
         let (schema, name) = self.split_path(&path)?;
-        let found = self.path.find(schema, name, self.catalog)?;
-        let sequence = found.and_then(|found| self.catalog.sequences.get(&found));
-        Ok(sequence.map(|sequence| sequence.id))
+        let Some(found) = self.path.find(schema, name, self.catalog)? else {
+            return Err(no_relation(&path.join(".")));
+        };
+        let sequence = self.catalog.sequences.get(&found);
+        Ok(sequence.map_or_else(|| text.to_owned(), |sequence| sequence.id.to_string()))
     }
 }
 

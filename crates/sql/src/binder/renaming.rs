@@ -6,6 +6,7 @@
 
 use super::expression::ExpressionBinder;
 use super::labels::column_name;
+use super::named_literals::renamed_literals;
 use super::scope::{Found, Scope};
 use super::stored_text::{meanings, noted};
 use super::{Context, SearchPath};
@@ -64,7 +65,7 @@ impl Renaming<'_> {
 pub(crate) struct Names(BTreeMap<usize, Named>);
 
 /// The bytes of a part of a name.
-type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 #[derive(Debug)]
 enum Named {
@@ -190,7 +191,8 @@ pub(crate) fn renamed_query(
         let Some(edits) = edits(query, (before, after), &names, renaming, way) else {
             continue;
         };
-        renamed.text = edited(&query.text, 0, &edits);
+        let literals = renamed_literals(query, (before, after), renaming);
+        renamed.text = edited(&query.text, 0, &[edits, literals].concat());
         let same =
             |(own, own_types): (Names, Vec<ColumnType>)| own_types == types && own.mean_the_same(&names, renaming);
         if meanings(after, &renamed).is_ok_and(same) {

@@ -210,7 +210,9 @@ fn check_references(catalog: &Catalog) -> Result<()> {
     for dependency in queries.flat_map(|query| &query.depends) {
         match catalog.tables.get(&dependency.relation) {
             Some(table) => within(&dependency.columns, table.columns.len())?,
-            None if catalog.views.contains_key(&dependency.relation) || catalog.has_type(&dependency.relation) => {}
+            None if catalog.views.contains_key(&dependency.relation)
+                || catalog.sequences.contains_key(&dependency.relation)
+                || catalog.has_type(&dependency.relation) => {}
             None => return Err(damaged("a view reads no table")),
         }
     }

@@ -595,13 +595,14 @@ impl Change {
                 key.referenced_table.clone_from(new);
             }
         }
-        for name in self.owned_sequences(old, None) {
-            self.move_sequence(&name, &RelationName::new(new.schema, name.name.as_str()), Some(new));
-        }
         // Work decided earlier in the same statement names the table by its old name.
         self.rename_work(old, new);
         let renaming = Renaming::Relation { from: old, to: new };
         self.rename_in_checks(&before, (old, new), &renaming)?;
-        self.rename_in_views(&before, &renaming)
+        self.rename_in_views(&before, &renaming)?;
+        for name in self.owned_sequences(old, None) {
+            self.move_sequence(&name, &RelationName::new(new.schema, name.name.as_str()), Some(new))?;
+        }
+        Ok(())
     }
 }

@@ -97,8 +97,11 @@ impl Change {
         let own = self.column_mut(table, column)?;
         if own.identity_always.take().is_some() {
             (own.default, own.default_text) = (None, None);
-            let owned = self.owned_sequences(table, Some(column));
-            owned.iter().for_each(|sequence| self.remove_sequence(sequence));
+            for sequence in self.owned_sequences(table, Some(column)) {
+                let what = self.kind_and_name(&sequence);
+                self.release_relation(&what, &sequence, None, &[], false)?;
+                self.remove_sequence(&sequence);
+            }
             return Ok(());
         }
         let message = format!(

@@ -247,7 +247,10 @@ fn check_views(base: &Catalog, own: &Catalog, newest: &Catalog, merged: &Catalog
         let says_otherwise = |catalog: &Catalog| query_of(catalog, &view) != query_of(base, &view);
         let (is_own, is_others) = (says_otherwise(own), says_otherwise(newest));
         for name in query.depends.iter().map(|dependency| &dependency.relation) {
-            let is_there = merged.tables.contains_key(name) || merged.views.contains_key(name) || merged.has_type(name);
+            let is_there = merged.tables.contains_key(name)
+                || merged.views.contains_key(name)
+                || merged.sequences.contains_key(name)
+                || merged.has_type(name);
             let has_changed = (is_own && by_others.contains(name)) || (is_others && by_own.contains(name));
             if !is_there || has_changed {
                 return Err(name.clone());

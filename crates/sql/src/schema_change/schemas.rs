@@ -95,11 +95,13 @@ impl Change {
                 self.release_relation(&what, name, None, &inside, true)?;
                 self.remove_view(name);
             } else if self.catalog.tables.contains_key(name) {
+                self.release_sequences(&what, (name, None), &inside, true)?;
                 self.detach_referring(name, &inside, true)?;
                 self.release_relation(&what, name, None, &inside, true)?;
                 self.drop_table(name);
             } else {
                 self.forget_defaults(name)?;
+                self.release_relation(&what, name, None, &inside, true)?;
                 self.remove_sequence(name);
             }
         }
@@ -120,6 +122,7 @@ impl Change {
         for name in inside {
             let what = self.kind_and_name(name);
             lines.push(format!("{what} depends on schema {schema}"));
+            lines.extend(self.default_lines((name, None), inside));
             lines.extend(self.referring_lines(name, inside));
             self.add_dependent_lines(&what, (name, None), inside, &mut lines);
             lines.extend(self.lines_of_type(name, inside));
@@ -196,8 +199,7 @@ impl Change {
             self.move_table(relation, &new)
         } else if self.catalog.sequences.contains_key(relation) {
             self.changed = true;
-            self.move_sequence(relation, &new, None);
-            Ok(())
+            self.move_sequence(relation, &new, None)
         } else if let Some(mut view) = self.catalog.views.get(relation).cloned() {
             let before = self.catalog.clone();
             self.catalog.views.remove(relation);

@@ -5,7 +5,7 @@
 use super::StorageWork;
 use super::apply::Change;
 use super::still_needed;
-use crate::binder::name_of_text;
+use crate::binder::{OF_SEQUENCES, Renaming, name_of_text};
 use crate::catalog::{Catalog, Column, RelationName, Sequence};
 use rubato_base::{Error, Result, SqlState, Value};
 use rubato_formula::Expr;
@@ -82,17 +82,21 @@ impl Change {
             };
             self.refuse_identity(sequence)?;
             let readers = readers_of(&self.catalog, sequence.id);
-            if !readers.is_empty() && !cascade {
-                let what = format!("sequence {}", self.described(name));
+            let what = self.kind_and_name(name);
+            if !cascade {
                 let line = |(table, column): &(RelationName, usize)| {
                     let column = self.column_of_table(table, *column);
                     format!("default value for {column} depends on {what}")
                 };
-                let lines: Vec<String> = readers.iter().map(line).collect();
-                let message = format!("cannot drop {what} because other objects depend on it");
-                return Err(still_needed(message, &lines));
+                let mut lines: Vec<String> = readers.iter().map(line).collect();
+                self.add_dependent_lines(&what, (name, None), &[], &mut lines);
+                if !lines.is_empty() {
+                    let message = format!("cannot drop {what} because other objects depend on it");
+                    return Err(still_needed(message, &lines));
+                }
             }
             self.forget_defaults(name)?;
+            self.release_relation(&what, name, None, &[], true)?;
             self.remove_sequence(name);
         }
         Ok(())
@@ -146,7 +150,7 @@ impl Change {
         found
     }
 
-    /// What is told of the defaults of others that take numbers of a table's sequences.
+    /// What is told of the defaults and views of others that take numbers of a table's sequences.
     pub(super) fn default_lines(&self, owner: (&RelationName, Option<usize>), dropped: &[RelationName]) -> Vec<String> {
         let line = |(sequence, (table, column)): (RelationName, (RelationName, usize))| {
             let column = self.column_of_table(&table, column);
@@ -155,10 +159,15 @@ impl Change {
                 self.described(&sequence)
             )
         };
-        self.readers_of_owned(owner, dropped).into_iter().map(line).collect()
+        let mut lines: Vec<String> = self.readers_of_owned(owner, dropped).into_iter().map(line).collect();
+        for sequence in self.owned_sequences(owner.0, owner.1) {
+            self.add_dependent_lines(&self.kind_and_name(&sequence), (&sequence, None), dropped, &mut lines);
+        }
+        lines
     }
 
-    /// Defaults of others that take numbers of sequences that go with a table or a column: they go with CASCADE, and refuse it without.
+    /// Defaults and views of others that take numbers of sequences that go with a table or a column: they go with CASCADE, and refuse it
+    /// without.
     pub(super) fn release_sequences(
         &mut self,
         what: &str,
@@ -180,6 +189,9 @@ impl Change {
             let column = self.column_mut(&table, place)?;
             (column.default, column.default_text) = (None, None);
         }
+        for sequence in self.owned_sequences(owner.0, owner.1) {
+            self.release_relation(&self.kind_and_name(&sequence), &sequence, None, dropped, true)?;
+        }
         Ok(())
     }
 
@@ -191,9 +203,15 @@ impl Change {
     }
 
     /// Gives a sequence another name or schema, and perhaps another name to the table that owns it.
-    pub(super) fn move_sequence(&mut self, old: &RelationName, new: &RelationName, owner: Option<&RelationName>) {
+    pub(super) fn move_sequence(
+        &mut self,
+        old: &RelationName,
+        new: &RelationName,
+        owner: Option<&RelationName>,
+    ) -> Result<()> {
+        let before = self.is_read_by_views(old).then(|| self.catalog.clone());
         let Some(mut sequence) = self.catalog.sequences.remove(old) else {
-            return;
+            return Ok(());
         };
         let moved = Arc::make_mut(&mut sequence);
         (moved.schema, moved.name) = (new.schema, new.name.clone());
@@ -207,6 +225,10 @@ impl Change {
             {
                 name.clone_from(new);
             }
+        }
+        match before {
+            Some(before) => self.rename_in_views(&before, &Renaming::Relation { from: old, to: new }),
+            None => Ok(()),
         }
     }
 }
@@ -247,12 +269,15 @@ pub(crate) fn sequence_read(default: &Expr) -> Option<u32> {
     }
 }
 
-/// The numbers of all sequences that a default takes values from.
+/// The numbers of all sequences that a default takes values from, or sets.
 pub(crate) fn sequences_read(default: &Expr) -> Vec<u32> {
     let mut found = Vec::new();
     default.walk(&mut |expr| {
-        if matches!(expr, Expr::Call { .. }) {
-            found.extend(sequence_read(expr));
+        if let Expr::Call { function, arguments } = expr
+            && OF_SEQUENCES.contains(&function.name())
+            && let Some(Expr::Literal(Value::Text(number))) = arguments.first()
+        {
+            found.extend(number.parse::<u32>().ok());
         }
     });
     found

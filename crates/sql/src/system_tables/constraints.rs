@@ -409,7 +409,10 @@ fn dependencies_of_views(view: &View<'_>, rows: &mut Vec<Vec<Value>>) {
         for needed in &query.depends {
             let table = view.catalog.tables.get(&needed.relation).map(|table| table.oid);
             let other = || view.catalog.views.get(&needed.relation).map(|other| other.oid);
-            let Some(number) = table.or_else(other) else { continue };
+            let sequence = || view.catalog.sequences.get(&needed.relation).map(|sequence| sequence.id);
+            let Some(number) = table.or_else(other).or_else(sequence) else {
+                continue;
+            };
             if let Some(key) = view
                 .catalog
                 .tables

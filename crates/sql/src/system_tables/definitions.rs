@@ -3,7 +3,8 @@
 use super::objects::{IndexView, Object, index_at, primary_key};
 use super::qualified::with_types;
 use super::{View, sequence_by_number, written_with_schema};
-use crate::catalog::{Catalog, Column, Deferral, ForeignKey, ReferentialAction, Table};
+use crate::binder::with_sequences;
+use crate::catalog::{Catalog, Column, Deferral, ForeignKey, ReferentialAction, Sequence, Table};
 use crate::deparse::{shown, shown_in_message, shown_key, shown_of_value};
 use rubato_base::DataType;
 
@@ -159,7 +160,14 @@ pub(super) fn shown_default(view: &View<'_>, column: &Column) -> Option<String> 
         .filter(|_| column.identity_always.is_none())?;
     match next_of_sequence(view.catalog, column) {
         Some(shown) => Some(shown),
-        None => shown_literal(view, text, column.column_type.data_type),
+        None => {
+            let written = |sequence: &Sequence| name_in_default(view.catalog, sequence);
+            let text = match &column.default {
+                Some(default) => &with_sequences(text, default, view.catalog, &written),
+                None => text,
+            };
+            shown_literal(view, text, column.column_type.data_type)
+        }
     }
 }
 
@@ -191,11 +199,16 @@ pub(super) fn shown_literal(view: &View<'_>, text: &str, data_type: DataType) ->
 fn next_of_sequence(catalog: &Catalog, column: &Column) -> Option<String> {
     let number = column.default.as_ref().and_then(crate::schema_change::sequence_read)?;
     let sequence = sequence_by_number(catalog, i64::from(number))?;
-    let name = match sequence.schema.is_temporary() || catalog.schema_name(sequence.schema) == "public" {
+    let name = name_in_default(catalog, &sequence);
+    Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")))
+}
+
+/// These rows are the same for every search path: what is in `public` has no schema, and `pg_get_expr` says it where it has to be said.
+fn name_in_default(catalog: &Catalog, sequence: &Sequence) -> String {
+    match sequence.schema.is_temporary() || catalog.schema_name(sequence.schema) == "public" {
         true => quoted(&sequence.name),
         false => written_with_schema(catalog, &sequence.key()),
-    };
-    Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")))
+    }
 }
 
 /// A name as it must be written.

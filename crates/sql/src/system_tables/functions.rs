@@ -9,7 +9,7 @@ use super::objects::Object;
 use super::qualified::{qualified, with_types};
 use super::written_with_schema;
 use super::{DATABASE_OWNER, OWNER, View, index_properties, made, registry, text};
-use crate::binder::{materialised_text, name_of_text, view_text, writable};
+use crate::binder::{materialised_text, name_of_text, view_text, with_named_literals, writable};
 use crate::catalog::{RelationName, ViewQuery, available_extension};
 use rubato_base::{Array, DataType, Error, Result, SqlState, Value};
 use rubato_formula::quote_identifier;
@@ -183,9 +183,6 @@ fn known(kind: ObjectKind, name: &str, view: &View<'_>) -> Result<Value> {
     }
 }
 
-/// How the default of a serial column begins.
-const NEXT_VALUE: &str = "nextval('";
-
 /// The query of a view, materialised or not, as a statement; `None` for anything else.
 fn view_definition(view: &View<'_>, number: i64) -> Option<String> {
     let (query, text) = match view.object(number)? {
@@ -198,21 +195,21 @@ fn view_definition(view: &View<'_>, number: i64) -> Option<String> {
 
 /// A text of a view's query; what it reads is named with its schema where that is not found otherwise.
 fn shown_query(own: &ViewQuery, text: &str, view: &View<'_>) -> String {
-    let query = qualified(text, &|name| {
+    let schema_of = |name: &str| {
         let meant = own.meant(name)?;
         let is_found = view.path.sees(meant, view.catalog);
         (!is_found).then(|| format!("{}.", super::quoted(&view.catalog.schema_name(meant.schema))))
+    };
+    let query = with_named_literals(&qualified(text, &schema_of), &|literal| match literal.path.as_slice() {
+        [name] => schema_of(name).map(|schema| schema + &super::quoted(name)),
+        _ => None,
     });
     with_types(&query, view)
 }
 
 /// The catalog keeps expressions as text, those of constraints within brackets.
 fn shown_expression(expression: &str, pretty: bool, view: &View<'_>) -> Value {
-    if let Some(sequence) = expression.strip_prefix(NEXT_VALUE)
-        && let Some(named) = with_sequence(sequence, view)
-    {
-        return text(&format!("{NEXT_VALUE}{named}"));
-    }
+    let expression = &with_named_literals(expression, &|literal| as_found(&literal.path, view));
     if let Some(shown) = with_short_type(expression, view) {
         return text(&shown);
     }
@@ -256,18 +253,15 @@ fn with_short_type(expression: &str, view: &View<'_>) -> Option<String> {
     Some(format!("{value}::{short}{brackets}"))
 }
 
-/// What begins with the name of a sequence within quotes, with the name as the reader finds it.
-fn with_sequence(rest: &str, view: &View<'_>) -> Option<String> {
-    let (name, behind) = rest.split_once("'::regclass")?;
-    let path = name_of_text(&name.replace("''", "'")).ok()?;
-    let relation = match path.as_slice() {
+/// The name of a sequence, without schema if that is `public`, as the reader finds it.
+fn as_found(path: &[String], view: &View<'_>) -> Option<String> {
+    let relation = match path {
         [name] => RelationName::public(name.as_str()),
         [schema, name] => RelationName::new(view.catalog.schema_id(schema)?, name.as_str()),
         _ => return None,
     };
     let is_known = view.catalog.sequences.contains_key(&relation);
-    let written = view.path.written(&relation, view.catalog).replace('\'', "''");
-    is_known.then(|| format!("{written}'::regclass{behind}"))
+    is_known.then(|| view.path.written(&relation, view.catalog))
 }
 
 /// Whether no bracket is closed before it was opened.

@@ -283,7 +283,11 @@ pub(super) static SOURCES: &[Source] = &[
 /// What views read: the view's names, the names of what it reads, and that.
 fn read_by_views<'a>(view: &'a View<'_>) -> impl Iterator<Item = ([Value; 3], [Value; 3], &'a Dependency)> {
     view.catalog.views.values().flat_map(move |own| {
-        own.query.depends.iter().map(move |dependency| {
+        let has_rows = |dependency: &&Dependency| {
+            let relation = &dependency.relation;
+            view.catalog.tables.contains_key(relation) || view.catalog.views.contains_key(relation)
+        };
+        own.query.depends.iter().filter(has_rows).map(move |dependency| {
             let read = &dependency.relation;
             (
                 in_schema(view, own.schema, &own.name),

@@ -115,13 +115,13 @@ mod tests {
         let (before, after) = (storage_of(&template), storage_of(&copy.catalog));
         assert_eq!((before.len(), after.len(), copy.works.len()), (3, 3, 6));
         assert!(after.iter().all(|storage| !before.contains(storage)));
-        assert_eq!(copy.sequences.len(), 2);
+        assert_eq!(copy.values.len(), 2);
         let shown = format!("{:?}", (&copy.catalog.tables, &copy.catalog.domains));
-        for (from, to) in &copy.sequences {
+        for (from, to) in &copy.values {
             assert!(shown.contains(&format!("\"{to}\"")) && !shown.contains(&format!("\"{from}\"")));
         }
         let named: Vec<u32> = copy.catalog.comments.keys().map(|(number, _)| *number).collect();
-        assert!(named.len() == 1 && copy.sequences.values().any(|own| *own == named[0]));
+        assert!(named.len() == 1 && copy.values.iter().any(|(_, own)| *own == named[0]));
         assert_eq!(
             (copy.catalog.next_id, copy.catalog.version),
             (last + 1, u64::from(last))

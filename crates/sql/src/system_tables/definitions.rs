@@ -199,7 +199,7 @@ pub(super) fn shown_literal(view: &View<'_>, text: &str, data_type: DataType) ->
 fn next_of_sequence(catalog: &Catalog, column: &Column) -> Option<String> {
     let number = column.default.as_ref().and_then(crate::schema_change::sequence_read)?;
     let sequence = sequence_by_number(catalog, i64::from(number))?;
-    let name = name_in_default(catalog, &sequence);
+    let name = name_in_default(catalog, sequence);
     Some(format!("nextval('{}'::regclass)", name.replace('\'', "''")))
 }
 

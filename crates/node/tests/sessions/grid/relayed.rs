@@ -11,7 +11,7 @@ const PAIRS: &str = "SELECT a.id, b.x, b.pad FROM a JOIN b ON b.id = a.b AND b.x
 
 /// The numbers of the rows of `a` that have a partner.
 fn paired() -> impl Iterator<Item = usize> {
-    (1..=ROWS).filter(|id| (id * 7 % ROWS + 1) % 5 != 0)
+    (1..=ROWS).filter(|id| (id * 11 % ROWS + 1) % 5 != 0)
 }
 
 /// Two nodes, each with some of the rows of `a` and `b`, of which those of `b` are so wide.
@@ -19,8 +19,8 @@ fn joined(pad: usize) -> [Site; 2] {
     let mut sites = followed();
     let made = format!(
         "CREATE TABLE a (id int PRIMARY KEY, b int); CREATE TABLE b (id int PRIMARY KEY, x int, pad text);
-         CREATE TABLE made (id int PRIMARY KEY, x int, pad text);
-         INSERT INTO a SELECT i, i * 7 % {ROWS} + 1 FROM generate_series(1, {ROWS}) i;
+         CREATE TABLE made (id int PRIMARY KEY, x int UNIQUE, pad text);
+         INSERT INTO a SELECT i, i * 11 % {ROWS} + 1 FROM generate_series(1, {ROWS}) i;
          INSERT INTO b SELECT i, i, repeat('p', {pad}) FROM generate_series(1, {ROWS}) i"
     );
     let told = to_end(&mut sites, &made);

@@ -1,6 +1,6 @@
 //! Reading: points, ranges, and the check that what was read is the same at a later place.
 
-use crate::api::{KeyRange, OrderedRead, Outcome, RowSource, ScanEnd, Stop, StoredRow, WaitReason};
+use crate::api::{Change, KeyRange, OrderedRead, Outcome, RowSource, ScanEnd, Stop, StoredRow, WaitReason};
 use crate::contention::Place;
 use crate::database::{FormulaDatabase, item_name, table_of};
 use crate::item::{Item, apply_changes, same};
@@ -444,6 +444,17 @@ pub(crate) fn visible<'a>(
     match item.intent(transaction) {
         Some(intent) if !intent.changes.is_empty() => apply_changes(row, &intent.changes, tail),
         _ => Ok(row),
+    }
+}
+
+/// Whether [`visible`] shows a row. The last of its own changes that makes or takes the row decides; none is worked out, so that a batch of
+/// additions to one row does not work out all of those before at each.
+pub(crate) fn is_there(item: &Item, ts: Timestamp, transaction: TransactionId, tail: &Tail) -> bool {
+    let own = item.intent(transaction).map_or(&[][..], |intent| &intent.changes);
+    let decides = |change: &&Change| !matches!(change, Change::Update(_));
+    match own.iter().rev().find(decides) {
+        Some(change) => !matches!(change, Change::Delete),
+        None => item.committed_at(ts, tail).is_some(),
     }
 }
 

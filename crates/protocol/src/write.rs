@@ -4,7 +4,7 @@ use crate::api::{BlindUpdate, Change, Insertion, Outcome, Stop};
 use crate::database::{FormulaDatabase, table_of};
 use crate::escrow::{claim, may_be_blind};
 use crate::item::Item;
-use crate::read::{note_read, visible};
+use crate::read::{is_there, note_read, visible};
 use crate::rules::{Rule, is_kept};
 use crate::table::Slot;
 use crate::transaction::WriteRecord;
@@ -65,7 +65,7 @@ impl FormulaDatabase {
         }
         let ts = t.ts;
         let (item, tail) = (held.item(slot), &held.tail);
-        if visible(item, ts, transaction, tail)?.is_none() {
+        if !is_there(item, ts, transaction, tail) {
             return Ok(BlindUpdate::Missing);
         }
         if !may_be_blind((item, tail), transaction, &formula, bounds) {

@@ -6,9 +6,9 @@ mod world;
 
 use rubato_base::{ColumnSet, SessionId, Value};
 use rubato_formula::{Bounds, RowBounds};
-use rubato_protocol::{BeginOptions, BlindUpdate, Policies, Stop};
+use rubato_protocol::{BeginOptions, BlindUpdate, FormulaDatabase, Insertion, OnBusy, OrderedRead, Policies, Stop};
 use world::Op::*;
-use world::{Op, Run, State, TABLE, all_policies, explore, explore_all, key, plus, replay};
+use world::{Op, Run, State, TABLE, all_policies, explore, explore_all, key, plus, replay, row};
 
 #[test]
 fn schedule_a_the_skipped_formula() {
@@ -140,6 +140,34 @@ fn schedule_h_an_idle_reader_holds_nobody_up() {
     assert_eq!(before, after);
     run.database.commit(reader, None, &mut run.log).unwrap();
     assert_eq!(run.final_state(), State::from([(1, 299)]));
+}
+
+/// Whether a row is there is decided by what the transaction itself has done to it last, and only then by what has committed.
+#[test]
+fn a_blind_formula_finds_the_row_that_its_transaction_has_left() {
+    let mut run = Run::new(0, Policies::default(), &[1]);
+    let id = run.database.begin(BeginOptions {
+        session: SessionId(0),
+        read_only: false,
+    });
+    let bounds = RowBounds::default();
+    let mut blind =
+        |database: &mut FormulaDatabase, x: i32| database.update_blind(id, TABLE, key(x).as_bytes(), plus(1), &bounds);
+    assert_eq!(blind(&mut run.database, 1), Ok(BlindUpdate::Pending));
+    assert_eq!(blind(&mut run.database, 2), Ok(BlindUpdate::Missing));
+    let locked = run
+        .database
+        .read_for_update(id, TABLE, key(1).as_bytes(), ColumnSet::ALL, OnBusy::Queue);
+    assert!(matches!(locked, Ok(OrderedRead::Row(Some(_)))));
+    assert_eq!(run.database.delete(id, TABLE, key(1).as_bytes()), Ok(()));
+    assert_eq!(blind(&mut run.database, 1), Ok(BlindUpdate::Missing));
+    assert_eq!(run.database.insert(id, TABLE, key(1), row(7)), Ok(Insertion::Inserted));
+    assert_eq!(run.database.insert(id, TABLE, key(2), row(8)), Ok(Insertion::Inserted));
+    for x in [1, 2, 2] {
+        assert_eq!(blind(&mut run.database, x), Ok(BlindUpdate::Pending));
+    }
+    run.database.commit(id, None, &mut run.log).unwrap();
+    assert_eq!(run.final_state(), State::from([(1, 8), (2, 10)]));
 }
 
 #[test]

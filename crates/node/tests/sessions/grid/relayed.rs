@@ -11,7 +11,7 @@ const PAIRS: &str = "SELECT a.id, b.x, b.pad FROM a JOIN b ON b.id = a.b AND b.x
 
 /// The numbers of the rows of `a` that have a partner.
 fn paired() -> impl Iterator<Item = usize> {
-    (1..=ROWS).filter(|id| (id * 11 % ROWS + 1) % 5 != 0)
+    (1..=ROWS).filter(|id| !(id * 11 % ROWS + 1).is_multiple_of(5))
 }
 
 /// Two nodes, each with some of the rows of `a` and `b`, of which those of `b` are so wide.

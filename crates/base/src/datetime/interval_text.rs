@@ -348,7 +348,8 @@ fn decode_iso(text: &str) -> Result<Interval, Fault> {
     if rest.is_empty() {
         return Err(Fault::Syntax);
     }
-    if !rest.contains(|c: char| c.is_ascii_alphabetic() && c != 'T') {
+    let has_designators = rest.contains(|c: char| c.is_ascii_alphabetic() && c != 'T');
+    if !has_designators && rest.contains(|c: char| c.is_ascii_digit()) {
         return decode_iso_alternative(rest);
     }
     while !rest.is_empty() {

@@ -57,6 +57,50 @@ fn fill(world: &mut World, rows: usize) {
 
 const SUMS: &str = "select count(*), sum(id), sum(n), sum(length(v)) from w";
 
+/// The rows that a statement has locked stay in memory, and fill it long before its changes do.
+#[test]
+fn a_statement_that_changes_more_rows_than_fit_lays_its_table_anew() {
+    let (rows, of_half) = (400, 200);
+    let bytes = |rows: usize| rows * ROW_BYTES;
+    let statements = [
+        (
+            "update w set n = 1 where id > 0",
+            "UPDATE",
+            rows,
+            "400|80200|400",
+            bytes(rows),
+        ),
+        (
+            "update w set v = v || 'z' where n >= 0",
+            "UPDATE",
+            rows,
+            "400|80200|0",
+            bytes(rows) + rows,
+        ),
+        (
+            "delete from w where id % 2 = 0",
+            "DELETE",
+            of_half,
+            "200|40000|0",
+            bytes(of_half),
+        ),
+    ];
+    for (statement, verb, changed, left, length) in statements {
+        for (before, then) in [("", ""), ("begin", "commit")] {
+            let mut world = world_of(16 << 20, 4 << 20);
+            fill(&mut world, rows);
+            must(&mut world, before);
+            let said = ask(&mut world, statement);
+            assert_eq!(said[0], format!("C {verb} {changed}"), "{statement} behind {before:?}");
+            must(&mut world, then);
+            for _ in 0..2 {
+                assert_eq!(ask(&mut world, SUMS)[1], format!("D {left}|{length}"), "{statement}");
+                world = world.restart();
+            }
+        }
+    }
+}
+
 #[test]
 fn copies_of_wide_rows_are_made_some_at_a_time() {
     let mut world = world_of(64 << 20, 4 << 20);

@@ -41,12 +41,7 @@ impl ExpressionBinder<'_> {
         let known = |typed: Typed, data_type: DataType| match (data_type, common) {
             (DataType::Unknown, Some(common)) => {
                 let typed = match types {
-                    // A literal beside a name is one, and no longer than names are.
-                    (DataType::Name, _) | (_, DataType::Name) => {
-                        let text = self.context.coerce(typed, DataType::Text, CastContext::Implicit)?;
-                        let text = Typed::new(text, DataType::Text);
-                        self.context.cast(text, ColumnType::plain(DataType::Name))?
-                    }
+                    (DataType::Name, _) | (_, DataType::Name) => self.name_beside_names(typed)?,
                     _ => typed,
                 };
                 Ok((self.context.coerce(typed, common, CastContext::Implicit)?, common))
@@ -54,6 +49,13 @@ impl ExpressionBinder<'_> {
             _ => Ok((typed.expr, data_type)),
         };
         Ok((known(left, types.0)?, known(right, types.1)?))
+    }
+
+    /// A literal beside a name is one, and no longer than names are.
+    fn name_beside_names(&self, literal: Typed) -> Result<Typed> {
+        let text = self.context.coerce(literal, DataType::Text, CastContext::Implicit)?;
+        let name = ColumnType::plain(DataType::Name);
+        self.context.cast(Typed::new(text, DataType::Text), name)
     }
 
     pub(super) fn compare_rows(
@@ -149,6 +151,10 @@ impl ExpressionBinder<'_> {
     fn list_pairs(&self, operand: &Typed, items: Vec<Typed>, common: DataType) -> Result<Vec<[Expr; 2]>> {
         let operand = self.known_operand(operand.clone(), common)?;
         let pair = |item: Typed| {
+            let item = match (self.context.type_of(&item), common) {
+                (DataType::Unknown, DataType::Name) => self.name_beside_names(item)?,
+                _ => item,
+            };
             let item = self.context.coerce(item, common, CastContext::Implicit)?;
             comparable("=", (operand.expr.clone(), operand.data_type), (item, common))
         };

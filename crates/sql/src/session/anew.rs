@@ -103,7 +103,7 @@ impl Session {
             current.anew = Some(Anew::Table);
         }
         if self.may_run_again() {
-            return self.run_again(error, partition, responder);
+            return self.begin_again(error, partition, responder);
         }
         let savepoint = self.current.as_ref().and_then(|current| current.savepoint.clone());
         if let Some(savepoint) = savepoint {

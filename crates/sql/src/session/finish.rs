@@ -78,10 +78,23 @@ impl Session {
         if error.code() == SqlState::CANNOT_CONNECT_NOW {
             return self.fail(error, partition, responder);
         }
+        if has_filled_memory(&error) && self.may_run_again() && self.may_go_anew(&error, true, partition) {
+            return self.go_anew(error, partition, responder);
+        }
         // What fills memory by itself, or takes longer than others take to fill it, would begin again for ever, and its client would not hear why.
         if has_filled_memory(&error) || (was_too_old(&error) && self.retries > 0) {
             return self.fail(error, partition, responder);
         }
+        self.begin_again(error, partition, responder)
+    }
+
+    /// Runs the statement, or the block so far, again if the client cannot tell; otherwise says why not.
+    pub(super) fn begin_again(
+        &mut self,
+        error: Error,
+        partition: &mut Partition,
+        responder: &mut dyn Responder,
+    ) -> Next {
         self.conflicts = CONFLICTS_REMEMBERED;
         self.retries += 1;
         self.copy_out = None;

@@ -378,7 +378,8 @@ pub struct Attachment {
     pub catalogs: Vec<(DatabaseId, Catalog)>,
     /// What databases there are from now on, if that has changed.
     pub databases: Option<Vec<DatabaseFacts>>,
-    /// Sequences (by [`Sequence::values`](crate::catalog::Sequence)) and the value up to which their numbers may have been given.
+    /// Sequences (by [`Sequence::values`](crate::catalog::Sequence)) and the value up to which their numbers may have been given, as
+    /// [`SequenceValues::recover`] takes them.
     pub sequences: Vec<(u32, i64)>,
     /// Outcomes of transactions whose clients asked for an id.
     pub outcomes: Option<OutcomeRecord>,

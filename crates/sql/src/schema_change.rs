@@ -120,11 +120,6 @@ pub enum StorageWork {
         /// Its next number.
         next: i64,
     },
-    /// A sequence has other options, and goes on.
-    AlterSequence {
-        /// Its name.
-        name: RelationName,
-    },
     /// A step of a table's way to other nodes.
     Move {
         /// The table.

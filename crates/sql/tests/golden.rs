@@ -242,6 +242,7 @@ fn loosened(text: &str) -> String {
         "text",
         "interval",
         "boolean",
+        "name",
     ];
     let mut parts = text.split("::");
     let mut out = parts.next().unwrap_or_default().to_owned();

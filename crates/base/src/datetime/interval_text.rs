@@ -2,6 +2,7 @@
 
 use super::decode::{Fault, parse_fraction};
 use super::{DAY_US, HOUR_US, Interval, MINUTE_US, SECOND_US};
+use std::borrow::Cow;
 
 /// A unit of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -390,6 +391,11 @@ fn decode_iso_alternative(text: &str) -> Result<Interval, Fault> {
         None => (text, None),
     };
     let mut sum = Sum::default();
+    let (date, time) = (
+        parted(date, [4, 2, 2], '-'),
+        time.map(|time| parted(time, [2, 2, 2], ':')),
+    );
+    let (date, time) = (&*date, time.as_deref());
     let date_units = [Unit::Year, Unit::Month, Unit::Day];
     let time_units = [Unit::Hour, Unit::Minute, Unit::Second];
     let parts = date.split('-').filter(|_| !date.is_empty()).zip(date_units);
@@ -410,4 +416,15 @@ fn decode_iso_alternative(text: &str) -> Result<Interval, Fault> {
         sum.add_unit(Unit::Microsecond, fraction, 0.0)?;
     }
     sum.into_interval(false)
+}
+
+/// `20200101` as `2020-01-01`: digits alone, of which there are as many as the parts have together.
+fn parted(digits: &str, widths: [usize; 3], between: char) -> Cow<'_, str> {
+    let is_basic = digits.len() == widths.iter().sum() && digits.bytes().all(|c| c.is_ascii_digit());
+    if !is_basic {
+        return Cow::Borrowed(digits);
+    }
+    let (first, rest) = digits.split_at(widths[0]);
+    let (second, third) = rest.split_at(widths[1]);
+    Cow::Owned(format!("{first}{between}{second}{between}{third}"))
 }

@@ -479,6 +479,19 @@ fn what_was_to_be_the_next_number_stays_so_with_another_increment() {
     assert_eq!(world.rows(0, "select last_value, is_called from s"), ["10|f"]);
     let mut world = world.restart();
     assert_eq!(world.rows(0, "select nextval('s'), nextval('s')"), ["10|15"]);
+    // What is rolled back is so after a restart, too.
+    world.must(
+        0,
+        "create sequence t; select setval('t', 10, false); create sequence u start 10",
+    );
+    world.must(
+        0,
+        "begin; alter sequence t increment by 5; alter sequence u increment by -1; rollback",
+    );
+    let mut world = world.restart();
+    assert_eq!(world.rows(0, "select nextval('t'), nextval('t')"), ["10|11"]);
+    world.must(0, "alter sequence u increment 3");
+    assert_eq!(world.rows(0, "select nextval('u'), nextval('u')"), ["10|13"]);
 }
 
 #[test]

@@ -96,7 +96,8 @@ impl Context<'_> {
         part.views.borrow_mut().push(materialised.query.clone());
         part.defines_view.set(!with_data);
         let columns: Vec<String> = table.columns.iter().map(|column| column.name.clone()).collect();
-        let (_, source) = part.materialised(&name, &columns).map_err(Error::without_position)?;
+        let (made, source) = part.materialised(&name, &columns).map_err(Error::without_position)?;
+        check_types(table, &made)?;
         Ok(CreateTableAs {
             change: SchemaChange::Refresh {
                 name: name.clone(),
@@ -132,6 +133,20 @@ impl Context<'_> {
         }
         Ok(())
     }
+}
+
+/// 42804: the query of a materialised view gives other types than its columns have, as a program of before made them.
+fn check_types(table: &Table, made: &Table) -> Result<()> {
+    let mut pairs = table.columns.iter().zip(&made.columns);
+    let Some((column, now)) = pairs.find(|(own, made)| own.column_type.data_type != made.column_type.data_type) else {
+        return Ok(());
+    };
+    let (own, now) = (column.column_type.data_type, now.column_type.data_type);
+    let message = format!(
+        "column \"{}\" of materialized view \"{}\" has type {own}, its query gives {now}",
+        column.name, table.name
+    );
+    Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint("Drop the view and make it again."))
 }
 
 fn not_materialised(name: &RelationName) -> Error {

@@ -15,8 +15,10 @@ use rubato_formula::{
     ANSWER_BASE, CastContext, Comparison, Expr, OUTER_BASE, ROW_KEY, comparison_type, resolve_aggregate,
 };
 use sqlparser::ast::{self, BinaryOperator, Spanned};
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 /// A query within an expression, bound.
@@ -30,8 +32,12 @@ pub(crate) struct BoundSubquery {
     data_type: DataType,
     /// Whether it refers to nothing around it.
     is_settled: bool,
+    /// The types of these.
+    outer_types: Vec<DataType>,
     /// Whether each run over the same rows may give something else.
     is_volatile: bool,
+    /// All that it says, and a short form of it.
+    said: OnceCell<(u64, String)>,
 }
 
 impl BoundSubquery {
@@ -44,19 +50,22 @@ impl BoundSubquery {
         let is_alike = self.kind == other.kind
             && self.data_type == other.data_type
             && self.is_settled == other.is_settled
-            && self.outer.len() == other.outer.len()
+            && self.outer_types == other.outer_types
             && !(self.is_volatile || other.is_volatile);
-        is_alike && self.text() == other.text()
+        is_alike && self.said() == other.said()
     }
 
-    /// All that it says, which is the same for two that are bound to the same.
-    fn text(&self) -> String {
-        let text = format!("{:?}", self.query);
-        let own = |text: String, (place, number): (usize, &usize)| {
-            let number = Expr::Parameter(OUTER_BASE + number);
-            text.replace(&format!("{number:?}"), &format!("Outer({place})"))
-        };
-        self.outer.iter().enumerate().fold(text, own)
+    /// All that it says, which is the same for two that are bound to the same. It is found once, since each is compared with all others.
+    fn said(&self) -> &(u64, String) {
+        self.said.get_or_init(|| {
+            let text = format!("{:?}", self.query);
+            let own = |text: String, (place, number): (usize, &usize)| {
+                let number = Expr::Parameter(OUTER_BASE + number);
+                text.replace(&format!("{number:?}"), &format!("Outer({place})"))
+            };
+            let text = self.outer.iter().enumerate().fold(text, own);
+            (BuildHasherDefault::<DefaultHasher>::default().hash_one(&text), text)
+        })
     }
 }
 
@@ -137,6 +146,11 @@ impl Context<'_> {
         Ok(())
     }
 
+    fn types_of_outer(&self, outer: &[usize]) -> Vec<DataType> {
+        let types = self.outer_types.borrow();
+        outer.iter().filter_map(|number| types.get(*number).copied()).collect()
+    }
+
     /// What the expression of a query is: a parameter if the query refers to nothing around it, and may be asked in any case.
     fn ask(&self, kind: SubqueryKind, select: BoundSelect, data_type: DataType, asked: &Asked) -> Expr {
         let (outer, arguments) = asked.references.arguments();
@@ -146,9 +160,11 @@ impl Context<'_> {
             query,
             is_volatile,
             kind,
+            outer_types: self.types_of_outer(&outer),
             outer,
             data_type,
             is_settled: asked.references.is_empty(),
+            said: OnceCell::new(),
         };
         let mut subqueries = self.subqueries.borrow_mut();
         let known = subqueries.iter().position(|known| known.is_same(&asked_now));

@@ -78,7 +78,6 @@ pub fn read_beside_writers(works: &[StorageWork], catalog: &Catalog) -> Option<V
             StorageWork::Create { .. }
             | StorageWork::Drop { .. }
             | StorageWork::StartSequence { .. }
-            | StorageWork::AlterSequence { .. }
             | StorageWork::DropSequence { .. } => {}
         }
     }

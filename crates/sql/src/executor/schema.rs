@@ -235,7 +235,6 @@ impl Task {
             | StorageWork::Drop { .. }
             | StorageWork::SetMissing { .. }
             | StorageWork::StartSequence { .. }
-            | StorageWork::AlterSequence { .. }
             | StorageWork::DropSequence { .. }
             | StorageWork::Move { .. } => return Ok(None),
             StorageWork::FillIndex { table, index } => (table, Doing::FillIndex(*index)),

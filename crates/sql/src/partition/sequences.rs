@@ -11,6 +11,9 @@ pub const SEQUENCE_ENDED: SqlState = SqlState(*b"2200H");
 /// Numbers taken ahead of what was logged: after a crash at most as many are skipped, as in PostgreSQL.
 const LOGGED_AHEAD: i64 = 32;
 
+/// In the log, with the number of a sequence's values: the number beside it is the next one, and was not given. Numbers of values are smaller.
+const IS_NEXT: u32 = 1 << 31;
+
 /// The value of one sequence.
 #[derive(Clone, Copy, Debug)]
 struct SequenceValue {
@@ -18,17 +21,34 @@ struct SequenceValue {
     number: i64,
     /// Whether `number` was given.
     is_called: bool,
-    /// The number up to which the log says that numbers may have been given.
+    /// The number up to which the log says that numbers may have been given, if one was.
     logged: i64,
 }
 
 impl SequenceValue {
-    /// That of a sequence whose next number is this one.
-    fn beginning(sequence: &Sequence, number: i64) -> SequenceValue {
+    /// That of a sequence whose next number is this one, whatever its increment is by then.
+    fn beginning(number: i64) -> SequenceValue {
         SequenceValue {
             number,
             is_called: false,
-            logged: number.saturating_sub(sequence.increment),
+            logged: number,
+        }
+    }
+
+    /// That of a sequence which has given this number last, as far as the log knows.
+    fn given(number: i64) -> SequenceValue {
+        SequenceValue {
+            number,
+            is_called: true,
+            logged: number,
+        }
+    }
+
+    /// As the log has it: up to which number some may have been given, or the next one.
+    fn in_log(&self, values: u32) -> (u32, i64) {
+        match self.is_called {
+            true => (values, self.logged),
+            false => (values | IS_NEXT, self.number),
         }
     }
 }
@@ -63,9 +83,10 @@ impl SequenceValues {
 
     /// `nextval`. 2200H at its end.
     pub fn next(&mut self, sequence: &Sequence) -> Result<i64> {
-        let first = SequenceValue::beginning(sequence, sequence.start);
+        let first = SequenceValue::beginning(sequence.start);
         let value = self.values.entry(sequence.values).or_insert(first);
-        let next = match value.is_called {
+        let was_called = value.is_called;
+        let next = match was_called {
             false => value.number,
             true => match value.number.checked_add(sequence.increment) {
                 Some(next) if next >= sequence.minimum && next <= sequence.maximum => next,
@@ -76,6 +97,7 @@ impl SequenceValues {
         };
         (value.number, value.is_called) = (next, true);
         let beyond = match sequence.increment > 0 {
+            _ if !was_called => true,
             true => next > value.logged,
             false => next < value.logged,
         };
@@ -101,13 +123,11 @@ impl SequenceValues {
             );
             return Err(Error::new(SqlState::NUMERIC_VALUE_OUT_OF_RANGE, message));
         }
-        self.put(
-            sequence.values,
-            match is_called {
-                true => given(value),
-                false => SequenceValue::beginning(sequence, value),
-            },
-        );
+        let set = match is_called {
+            true => SequenceValue::given(value),
+            false => SequenceValue::beginning(value),
+        };
+        self.put(sequence.values, set);
         Ok(value)
     }
 
@@ -126,39 +146,37 @@ impl SequenceValues {
 
     /// The sequence begins with this number, in values that only the transaction knows which has made it or starts it over.
     pub fn begin(&mut self, sequence: &Sequence, number: i64) {
-        self.put(sequence.values, SequenceValue::beginning(sequence, number));
-    }
-
-    /// The sequence, whose increment has changed, goes on: with the number that was to be the next one, if it has not been given yet.
-    pub fn step_changes(&mut self, sequence: &Sequence) {
-        let (number, is_called) = self.state(sequence);
-        if !is_called {
-            self.begin(sequence, number);
-        }
+        self.put(sequence.values, SequenceValue::beginning(number));
     }
 
     fn put(&mut self, values: u32, value: SequenceValue) {
         self.values.insert(values, value);
-        self.moved.push((values, value.logged));
+        self.moved.push(value.in_log(values));
+        // A number that a transaction had which was rolled back before a crash is given again.
+        self.unknown_since.remove(&values);
     }
 
     /// Puts back what the log or a checkpoint says.
     pub fn recover(&mut self, id: u32, value: i64) {
-        self.values.insert(id, given(value));
+        let recovered = match id & IS_NEXT {
+            0 => SequenceValue::given(value),
+            _ => SequenceValue::beginning(value),
+        };
+        self.values.insert(id & !IS_NEXT, recovered);
     }
 
-    /// All sequences with the number that each has given last, or would have given before its next one.
+    /// All sequences with the number that each has given last, or its next one, as [`SequenceValues::recover`] takes them.
     pub fn given(&self) -> Vec<(u32, i64)> {
-        let given = |(id, value): (&u32, &SequenceValue)| match value.is_called {
-            true => (*id, value.number),
-            false => (*id, value.logged),
+        let given = |(id, value): (&u32, &SequenceValue)| {
+            let logged = value.number;
+            SequenceValue { logged, ..*value }.in_log(*id)
         };
         self.values.iter().map(given).collect()
     }
 
-    /// All sequences with the value up to which numbers may have been given, for a checkpoint.
+    /// All sequences with the value up to which numbers may have been given, or the next one, for a checkpoint.
     pub fn all(&self) -> Vec<(u32, i64)> {
-        self.values.iter().map(|(id, value)| (*id, value.logged)).collect()
+        self.values.iter().map(|(id, value)| value.in_log(*id)).collect()
     }
 
     /// A sequence that begins as another one is now.
@@ -172,7 +190,7 @@ impl SequenceValues {
     pub fn forget(&mut self, gone: impl IntoIterator<Item = u32>) {
         for id in gone {
             self.values.remove(&id);
-            self.moved.retain(|(moved, _)| *moved != id);
+            self.moved.retain(|(moved, _)| *moved & !IS_NEXT != id);
         }
     }
 
@@ -192,15 +210,6 @@ impl SequenceValues {
 
     pub(super) fn take_moved(&mut self) -> Vec<(u32, i64)> {
         std::mem::take(&mut self.moved)
-    }
-}
-
-/// What has given this number last, as far as the log knows.
-fn given(number: i64) -> SequenceValue {
-    SequenceValue {
-        number,
-        is_called: true,
-        logged: number,
     }
 }
 
@@ -283,6 +292,36 @@ mod tests {
         assert_eq!(values.next(&sequence).unwrap_err().code().as_str(), "2200H");
         values.recover(7, 40);
         assert_eq!(values.next(&sequence).unwrap(), 41);
+    }
+
+    #[test]
+    fn the_next_number_is_the_same_after_a_restart_with_another_increment() {
+        let mut values = SequenceValues::default();
+        values.begin(&sequence(1, false), 10);
+        let mut recovered = SequenceValues::default();
+        for (id, value) in values.take_moved() {
+            recovered.recover(id, value);
+        }
+        for values in [&mut values, &mut recovered] {
+            assert_eq!(values.state(&sequence(5, false)), (10, false));
+            assert_eq!(values.next(&sequence(5, false)), Ok(10));
+            assert_eq!(values.next(&sequence(5, false)), Ok(15));
+        }
+        for logged in [values.all(), values.take_moved()] {
+            assert_eq!(logged, [(7, 100)]);
+        }
+    }
+
+    #[test]
+    fn values_that_were_given_up_once_stay_when_they_are_those_of_another() {
+        let (mut values, at) = (SequenceValues::default(), Timestamp);
+        values.begin(&sequence(1, false), 10);
+        values.forget_unknown(&BTreeSet::new(), at(50), at(40));
+        // After a crash the number is that of a transaction which has begun since.
+        values.begin(&sequence(1, false), 20);
+        values.forget_unknown(&BTreeSet::new(), at(90), at(60));
+        values.forget_unknown(&BTreeSet::new(), at(95), at(80));
+        assert_eq!(values.state(&sequence(1, false)), (20, false));
     }
 
     #[test]

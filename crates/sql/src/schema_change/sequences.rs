@@ -43,9 +43,8 @@ impl Change {
     pub(super) fn alter_sequence(&mut self, sequence: &Sequence, restart: Option<i64>) {
         let name = sequence.key();
         self.catalog.sequences.insert(name.clone(), Arc::new(sequence.clone()));
-        match restart {
-            Some(next) => self.restart_sequence(&name, Some(next)),
-            None => self.work.push(StorageWork::AlterSequence { name }),
+        if restart.is_some() {
+            self.restart_sequence(&name, restart);
         }
     }
 
@@ -220,7 +219,7 @@ impl Change {
         }
         self.catalog.sequences.insert(new.clone(), sequence);
         for work in &mut self.work {
-            if let StorageWork::StartSequence { name, .. } | StorageWork::AlterSequence { name } = work
+            if let StorageWork::StartSequence { name, .. } = work
                 && name == old
             {
                 name.clone_from(new);

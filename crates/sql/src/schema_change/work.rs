@@ -44,7 +44,6 @@ impl Change {
                 StorageWork::Create { .. }
                 | StorageWork::Drop { .. }
                 | StorageWork::StartSequence { .. }
-                | StorageWork::AlterSequence { .. }
                 | StorageWork::DropSequence { .. } => {}
             }
         }

@@ -365,11 +365,6 @@ impl Session {
                     partition.sequences.begin(sequence, *next);
                 }
             }
-            StorageWork::AlterSequence { name } => {
-                if let Some(sequence) = after.sequences.get(name) {
-                    partition.sequences.step_changes(sequence);
-                }
-            }
             _ => {}
         }
     }

@@ -256,7 +256,7 @@ fn with_short_type(expression: &str, view: &View<'_>) -> Option<String> {
 /// The name of a sequence, without schema if that is `public`, as the reader finds it.
 fn as_found(path: &[String], view: &View<'_>) -> Option<String> {
     let relation = match path {
-        [name] => RelationName::public(name.as_str()),
+        [name] => RelationName::new(view.catalog.schema_id("public")?, name.as_str()),
         [schema, name] => RelationName::new(view.catalog.schema_id(schema)?, name.as_str()),
         _ => return None,
     };

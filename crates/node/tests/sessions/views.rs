@@ -280,6 +280,18 @@ fn views_and_what_others_change_beneath_them_are_put_together_only_where_they_fi
             "alter domain small add check (value < 5)",
             "create or replace view v as select id, 7::small as s from t",
         ),
+        (
+            "alter schema own rename to others",
+            "create view over as select id from own.w",
+        ),
+        (
+            "alter schema own rename to others",
+            "create view over as select nextval('own.s')",
+        ),
+        (
+            "alter sequence own.s rename to s2",
+            "create view over as select nextval('own.s')",
+        ),
     ];
     for (one, other) in ways.into_iter().flat_map(|(one, other)| [(one, other), (other, one)]) {
         let mut world = World::new(2);
@@ -287,7 +299,8 @@ fn views_and_what_others_change_beneath_them_are_put_together_only_where_they_fi
             0,
             "create table t (id int primary key, a int, b int); insert into t values (1, 10, 100);
              create type mood as enum ('sad', 'ok'); create domain small as int;
-             create view v as select id from t; create materialized view m as select id from t",
+             create view v as select id from t; create materialized view m as select id from t;
+             create schema own; create view own.w as select id from t; create sequence own.s",
         );
         world.must(0, &format!("begin; {one}"));
         world.must(1, other);

@@ -7,7 +7,7 @@ use crate::parser::lexer::{Lexer, Token, TokenKind};
 use crate::schema_change::sequences_read;
 use crate::system_tables::quoted;
 use rubato_formula::Expr;
-use std::sync::Arc;
+use std::cell::RefCell;
 
 /// The functions whose first argument names a sequence.
 pub(crate) const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
@@ -72,21 +72,17 @@ pub(crate) fn with_sequences(
     catalog: &Catalog,
     written: &dyn Fn(&Sequence) -> String,
 ) -> String {
-    let mut numbers = sequences_read(default);
-    numbers.sort_unstable();
-    numbers.dedup();
-    let sequences: Vec<&Arc<Sequence>> = catalog
-        .sequences
-        .values()
-        .filter(|sequence| numbers.binary_search(&sequence.id).is_ok())
-        .collect();
+    let numbers = sequences_read(default);
+    let named = named_literals(text);
+    if named.iter().filter(|literal| literal.is_of_sequence).count() != numbers.len() {
+        return text.to_owned();
+    }
+    let by_number = |number: u32| catalog.sequences.values().find(|sequence| sequence.id == number);
+    // Both are in the order of the text; names may have changed since it was written.
+    let numbers = RefCell::new(numbers.into_iter());
     with_named_literals(text, &|literal| {
-        let is_named = |sequence: &&&Arc<Sequence>| Some(&sequence.name) == literal.path.last();
-        let meant = match sequences.as_slice() {
-            [only] => Some(only),
-            several => several.iter().find(is_named),
-        };
-        meant.filter(|_| literal.is_of_sequence).map(|own| written(own))
+        let number = literal.is_of_sequence.then(|| numbers.borrow_mut().next()).flatten()?;
+        by_number(number).map(|own| written(own))
     })
 }
 

@@ -260,7 +260,8 @@ fn check_views(base: &Catalog, own: &Catalog, newest: &Catalog, merged: &Catalog
     Ok(())
 }
 
-/// What a view's text may say something else about: tables, types, and views with other columns.
+/// What a view's text may say something else about: tables, types, views with other columns, sequences that are gone by that name, and all
+/// that is in a schema of another name.
 fn changed_beneath(before: &Catalog, after: &Catalog) -> BTreeSet<RelationName> {
     let mut names = changed(&before.tables, &after.tables);
     names.extend(changed(&before.domains, &after.domains));
@@ -269,6 +270,13 @@ fn changed_beneath(before: &Catalog, after: &Catalog) -> BTreeSet<RelationName> 
     let mut views = changed(&before.views, &after.views);
     views.retain(|name| columns_of(before, name) != columns_of(after, name));
     names.extend(views);
+    let sequences = before.sequences.keys();
+    names.extend(sequences.filter(|name| !after.sequences.contains_key(*name)).cloned());
+    let is_same = |(name, id): &(&String, &SchemaId)| after.schemas.get(*name) == Some(*id);
+    let renamed = before.schemas.iter().filter(|schema| !is_same(schema));
+    let renamed: BTreeSet<SchemaId> = renamed.map(|(_, id)| *id).collect();
+    let all = before.relations().chain(before.domains.keys()).chain(before.enums.keys());
+    names.extend(all.filter(|name| renamed.contains(&name.schema)).cloned());
     names
 }
 

@@ -43,6 +43,7 @@ impl Change {
     pub(super) fn alter_sequence(&mut self, sequence: &Sequence, restart: Option<i64>) {
         let name = sequence.key();
         self.catalog.sequences.insert(name.clone(), Arc::new(sequence.clone()));
+        self.changed = true;
         if restart.is_some() {
             self.restart_sequence(&name, restart);
         }

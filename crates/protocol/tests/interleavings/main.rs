@@ -151,7 +151,7 @@ fn a_blind_formula_finds_the_row_that_its_transaction_has_left() {
         read_only: false,
     });
     let bounds = RowBounds::default();
-    let mut blind =
+    let blind =
         |database: &mut FormulaDatabase, x: i32| database.update_blind(id, TABLE, key(x).as_bytes(), plus(1), &bounds);
     assert_eq!(blind(&mut run.database, 1), Ok(BlindUpdate::Pending));
     assert_eq!(blind(&mut run.database, 2), Ok(BlindUpdate::Missing));

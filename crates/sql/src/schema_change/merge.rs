@@ -275,7 +275,10 @@ fn changed_beneath(before: &Catalog, after: &Catalog) -> BTreeSet<RelationName> 
     let is_same = |(name, id): &(&String, &SchemaId)| after.schemas.get(*name) == Some(*id);
     let renamed = before.schemas.iter().filter(|schema| !is_same(schema));
     let renamed: BTreeSet<SchemaId> = renamed.map(|(_, id)| *id).collect();
-    let all = before.relations().chain(before.domains.keys()).chain(before.enums.keys());
+    let all = before
+        .relations()
+        .chain(before.domains.keys())
+        .chain(before.enums.keys());
     names.extend(all.filter(|name| renamed.contains(&name.schema)).cloned());
     names
 }

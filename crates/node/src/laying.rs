@@ -107,6 +107,11 @@ impl Laying {
         state.failed(tables)
     }
 
+    /// Whether rows of some storage did not arrive: whoever lays them is told when he comes with more.
+    pub(crate) fn has_failed(&self) -> bool {
+        !self.0.state.lock().failures.is_empty()
+    }
+
     /// The storage is gone: what happened to its rows does not matter any more.
     pub(crate) fn forget(&self, table: TableId) {
         self.0.state.lock().failures.remove(&table);
@@ -349,7 +354,9 @@ mod tests {
             assert!(lay(&laying, 1, 0..1, 1).is_err(), "what was lost does not come back");
             lay(&laying, 2, 0..10, 1).expect("another table");
             laying.finish(&[TableId(2)]).expect("another table");
+            assert!(laying.has_failed());
             laying.forget(TableId(1));
+            assert!(!laying.has_failed());
             laying.finish(&[TableId(1), TableId(2)]).expect("forgotten");
             assert_eq!((rows(&store, 1), rows(&store, 2)), (0, 10));
         }

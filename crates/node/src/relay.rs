@@ -66,8 +66,8 @@ impl NodeStage {
             StageKind::Transaction | StageKind::Update => true,
             _ => false,
         };
-        // Where no checkpoint can be made, the statement is to be told why it cannot run.
-        let is_refused = || self.shared.checkpoint_failure.lock().is_some();
+        // Where no checkpoint can be made, or what a statement lays does not arrive, it is to be told why it cannot run.
+        let is_refused = || self.shared.checkpoint_failure.lock().is_some() || self.shared.laying.has_failed();
         begins && self.shared.crowded.load(Ordering::Acquire) && work.session.is_about_to_write() && !is_refused()
     }
 

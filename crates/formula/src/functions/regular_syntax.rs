@@ -344,9 +344,10 @@ impl Translation<'_> {
         let mut letters = name.chars();
         match (kind, letters.next(), letters.next()) {
             (':', ..) => {
-                let known = CLASSES.iter().find(|(own, _)| *own == name);
+                let written = format!("[:{name}:]");
+                let known = CLASSES.into_iter().find(|class| *class == written);
                 known
-                    .map(|(_, class)| Escape::Class(class))
+                    .map(Escape::Class)
                     .ok_or_else(|| invalid("invalid character class"))
             }
             (_, Some(letter), None) => Ok(Escape::Letter(letter)),
@@ -431,21 +432,21 @@ impl Translation<'_> {
     }
 }
 
-/// Classes by name, in the matcher's words within a set.
-const CLASSES: &[(&str, &str)] = &[
-    ("alnum", "[:alnum:]"),
-    ("alpha", "[:alpha:]"),
-    ("blank", "[:blank:]"),
-    ("cntrl", "[:cntrl:]"),
-    ("digit", "[:digit:]"),
-    ("graph", "[:graph:]"),
-    ("lower", "[:lower:]"),
-    ("print", "[:print:]"),
-    ("punct", "[:punct:]"),
-    ("space", "[:space:]"),
-    ("upper", "[:upper:]"),
-    ("xdigit", "[:xdigit:]"),
-    ("word", "[:word:]"),
+/// Classes of letters, which are called the same by the matcher, within a set.
+const CLASSES: [&str; 13] = [
+    "[:alnum:]",
+    "[:alpha:]",
+    "[:blank:]",
+    "[:cntrl:]",
+    "[:digit:]",
+    "[:graph:]",
+    "[:lower:]",
+    "[:print:]",
+    "[:punct:]",
+    "[:space:]",
+    "[:upper:]",
+    "[:xdigit:]",
+    "[:word:]",
 ];
 
 /// Appends a letter that stands for itself.

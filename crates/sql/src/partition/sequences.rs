@@ -96,11 +96,11 @@ impl SequenceValues {
             },
         };
         (value.number, value.is_called) = (next, true);
-        let beyond = match sequence.increment > 0 {
-            _ if !was_called => true,
-            true => next > value.logged,
-            false => next < value.logged,
+        let is_logged = match sequence.increment > 0 {
+            true => next <= value.logged,
+            false => next >= value.logged,
         };
+        let beyond = !(was_called && is_logged);
         if beyond || sequence.cycle {
             let ahead = next.saturating_add(sequence.increment.saturating_mul(LOGGED_AHEAD));
             let ahead = if sequence.cycle {

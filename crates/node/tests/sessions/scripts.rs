@@ -25,6 +25,7 @@ scripts!(
     drawn_cases,
     extensions,
     functions,
+    identity_restored,
     index_options,
     interval_literals,
     kept_open,

@@ -117,9 +117,12 @@ impl Change {
                 is_always,
                 default,
             } => {
-                let column = self.column_mut(table, *column)?;
+                let number = *column;
+                let mut column = self.column_mut(table, number)?.clone();
                 column.identity_always = Some(*is_always);
                 (column.default, column.default_text) = default.clone().unzip();
+                self.number_new_sequences(&mut column);
+                *self.column_mut(table, number)? = column;
                 Ok(())
             }
             AlterAction::AlterType {
@@ -376,6 +379,13 @@ impl Change {
         self.lay_out(table, Vec::new())
     }
 
+    /// The sequences that this statement has made are known by number to a column that takes its values from them.
+    fn number_new_sequences(&self, column: &mut Column) {
+        for (name, number) in &self.new_sequences {
+            number_new_sequence(std::slice::from_mut(column), name, *number);
+        }
+    }
+
     fn add_column(&mut self, table: &RelationName, column: &Column, if_not_exists: bool) -> Result<()> {
         if if_not_exists && self.check_column_name(table, &column.name).is_err() {
             let message = format!(
@@ -387,9 +397,7 @@ impl Change {
         }
         self.check_column_name(table, &column.name)?;
         let mut column = column.clone();
-        for (name, number) in &self.new_sequences {
-            number_new_sequence(std::slice::from_mut(&mut column), name, *number);
-        }
+        self.number_new_sequences(&mut column);
         let (default, generated, not_null) = (column.default.clone(), column.generated.is_some(), column.not_null);
         let before = self.is_read_by_views(table).then(|| self.catalog.clone());
         let names = [column.name.clone()];

@@ -319,6 +319,23 @@ mod tests {
     }
 
     #[test]
+    fn identities_that_have_the_name_of_their_sequence_get_its_number() {
+        let mut catalog = catalog_of(&["create table t (x int, id int generated always as identity)"]);
+        let expected = bytes_of(&catalog);
+        let table = catalog.tables.get_mut(&RelationName::public("t")).unwrap();
+        let column = &mut Arc::make_mut(table).columns[1];
+        let name = rubato_formula::Expr::Literal(Value::text("t_id_seq"));
+        column.default.as_mut().unwrap().transform(&mut |expr| {
+            if let rubato_formula::Expr::Call { arguments, .. } = expr {
+                *arguments = vec![name.clone()];
+            }
+        });
+        let written = bytes_of(&catalog);
+        assert_ne!(written, expected);
+        assert_eq!(bytes_of(&decode_catalog(&written).unwrap()), expected);
+    }
+
+    #[test]
     fn what_rows_lack_survives_the_round_trip() {
         let mut catalog = sample();
         let table = catalog.tables.get_mut(&RelationName::public("made")).unwrap();

@@ -30,7 +30,7 @@ pub(crate) use blocks::Decide;
 pub(crate) use in_place::changed_in_place;
 pub use merge::{changed_tables, merge};
 pub(crate) use schemas::without_temporary;
-pub(crate) use sequences::{number_sequences, sequence_read, sequences_read};
+pub(crate) use sequences::{number_identities, number_sequences, sequence_read, sequences_read};
 
 use crate::binder::ResolvedPath;
 use crate::catalog::{Catalog, RelationName};

@@ -58,6 +58,7 @@ pub(super) fn catalog(reader: &mut ByteReader<'_>, format: Format) -> Result<Cat
     if format < Format::Schemas {
         crate::schema_change::number_sequences(&mut catalog);
     }
+    crate::schema_change::number_identities(&mut catalog);
     Ok(catalog)
 }
 

@@ -327,3 +327,28 @@ pub(crate) fn number_sequences(catalog: &mut Catalog) {
         }
     }
 }
+
+/// Identity columns whose defaults have the name of their sequence: catalogs up to 16 were written so where ALTER TABLE had added the identity,
+/// and a name leads to whatever the search path has of it.
+pub(crate) fn number_identities(catalog: &mut Catalog) {
+    let mut own = Vec::new();
+    for sequence in catalog.sequences.values() {
+        let owner = sequence.owned_by.clone();
+        own.extend(owner.map(|(table, place)| (table, place, sequence.id)));
+    }
+    for (table, place, number) in own {
+        let Some(table) = catalog.tables.get_mut(&table) else {
+            continue;
+        };
+        let has_name = |column: &Column| {
+            let default = column.default.as_ref();
+            column.identity_always.is_some() && default.is_some_and(|default| sequence_read(default).is_none())
+        };
+        if table.columns.get(place).is_some_and(has_name)
+            && let Some(column) = Arc::make_mut(table).columns.get_mut(place)
+            && let Some(default) = column.default.as_mut()
+        {
+            rename_read(default, &mut |_| Some(number.to_string()));
+        }
+    }
+}

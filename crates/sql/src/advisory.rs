@@ -1,9 +1,10 @@
-//! Advisory locks: names that sessions agree upon, held by a session or up to the end of its transaction.
+//! Advisory locks, names that sessions agree upon, and locks of tables, which `LOCK TABLE` and changes of definitions take: held by a session or
+//! up to the end of its transaction.
 //!
 //! They have nothing to do with rows, and are not in the log: after a restart nobody holds any.
 //!
 //! Invariants:
-//! - Two sessions hold a lock at once only if both hold it shared.
+//! - Two sessions hold a lock at once only if their modes do not exclude each other ([`LockMode::excludes`]).
 //! - Who waits is served in order of arrival; whoever may go on is named by [`AdvisoryLocks::take_woken`].
 
 use crate::databases::DatabaseId;
@@ -11,8 +12,76 @@ use rubato_base::{Error, Result, SessionId, SqlState};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, AdvisoryScope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// What is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Locked {
+    /// A name that sessions agree upon.
+    Key(AdvisoryKey),
+    /// A relation, by its number in the catalog.
+    Relation(u32),
+}
+
+impl Locked {
+    /// The mode that excludes all that is asked for of it.
+    fn alone(self) -> LockMode {
+        match self {
+            Locked::Key(_) => LockMode::Exclusive,
+            Locked::Relation(_) => LockMode::AccessExclusive,
+        }
+    }
+}
+
 /// A lock: a name means something within a database.
-pub type LockName = (DatabaseId, AdvisoryKey);
+pub type LockName = (DatabaseId, Locked);
+
+/// How something is locked: the modes of PostgreSQL. Advisory locks are `Share` and `Exclusive`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs)]
+pub enum LockMode {
+    AccessShare,
+    RowShare,
+    RowExclusive,
+    ShareUpdateExclusive,
+    Share,
+    ShareRowExclusive,
+    Exclusive,
+    AccessExclusive,
+}
+
+impl LockMode {
+    /// Whether two sessions may not have these at once: the table of "Table-Level Lock Modes" in PostgreSQL's manual.
+    pub fn excludes(self, other: LockMode) -> bool {
+        use LockMode::*;
+        let (weaker, stronger) = (self.min(other), self.max(other));
+        match weaker {
+            AccessShare => stronger == AccessExclusive,
+            RowShare => stronger >= Exclusive,
+            RowExclusive => stronger >= Share,
+            ShareUpdateExclusive => true,
+            Share => stronger != Share,
+            ShareRowExclusive | Exclusive | AccessExclusive => true,
+        }
+    }
+
+    /// Of an advisory lock.
+    fn of_key(shared: bool) -> LockMode {
+        if shared { LockMode::Share } else { LockMode::Exclusive }
+    }
+
+    /// As `pg_locks` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            LockMode::AccessShare => "AccessShareLock",
+            LockMode::RowShare => "RowShareLock",
+            LockMode::RowExclusive => "RowExclusiveLock",
+            LockMode::ShareUpdateExclusive => "ShareUpdateExclusiveLock",
+            LockMode::Share => "ShareLock",
+            LockMode::ShareRowExclusive => "ShareRowExclusiveLock",
+            LockMode::Exclusive => "ExclusiveLock",
+            LockMode::AccessExclusive => "AccessExclusiveLock",
+        }
+    }
+}
 
 /// Locks that may be held or waited for at once, by all sessions together.
 const LOCKS_MAX: usize = 100_000;
@@ -21,7 +90,7 @@ const LOCKS_MAX: usize = 100_000;
 #[derive(Debug)]
 struct Holder {
     session: SessionId,
-    shared: bool,
+    mode: LockMode,
     scope: AdvisoryScope,
     count: u64,
     /// When it came to hold it, in holds taken by anybody.
@@ -31,21 +100,21 @@ struct Holder {
 #[derive(Debug, Default)]
 struct Lock {
     holders: Vec<Holder>,
-    /// Who waits, and whether for a shared lock.
-    queue: VecDeque<(SessionId, bool)>,
+    /// Who waits, and how they want it.
+    queue: VecDeque<(SessionId, LockMode)>,
 }
 
 impl Lock {
     /// Whether `session` may have it now, as far as those who hold it are concerned.
-    fn is_free_for(&self, session: SessionId, shared: bool) -> bool {
+    fn is_free_for(&self, session: SessionId, mode: LockMode) -> bool {
         let mut others = self.holders.iter().filter(|holder| holder.session != session);
-        others.all(|holder| shared && holder.shared)
+        others.all(|holder| !holder.mode.excludes(mode))
     }
 
     /// Whether someone waits in front of `session` whose lock excludes this one.
-    fn is_behind_others(&self, session: SessionId, shared: bool) -> bool {
+    fn is_behind_others(&self, session: SessionId, mode: LockMode) -> bool {
         let before = self.queue.iter().take_while(|(waiter, _)| *waiter != session);
-        before.into_iter().any(|(_, other_shared)| !(shared && *other_shared))
+        before.into_iter().any(|(_, other)| other.excludes(mode))
     }
 
     fn is_waited_for_by(&self, session: SessionId) -> bool {
@@ -56,8 +125,8 @@ impl Lock {
         self.holders.iter().any(|holder| holder.session == session)
     }
 
-    fn may_have(&self, session: SessionId, shared: bool) -> bool {
-        self.is_free_for(session, shared) && (self.is_held_by(session) || !self.is_behind_others(session, shared))
+    fn may_have(&self, session: SessionId, mode: LockMode) -> bool {
+        self.is_free_for(session, mode) && (self.is_held_by(session) || !self.is_behind_others(session, mode))
     }
 }
 
@@ -82,54 +151,60 @@ impl AdvisoryLocks {
         self.of_session.is_empty()
     }
 
+    /// Takes an advisory lock, as [`AdvisoryLocks::take`] does.
+    pub fn lock(&mut self, session: SessionId, database: DatabaseId, request: AdvisoryRequest) -> Result<bool> {
+        let name = (database, Locked::Key(request.key));
+        let how = (LockMode::of_key(request.shared), request.scope);
+        self.take(session, name, how, request.waits)
+    }
+
     /// Takes a lock: `false` if others hold it. Who wants to wait then waits in its queue, and asks again when woken. 40P01 if
     /// those who wait would wait for one another.
-    pub fn lock(&mut self, session: SessionId, database: DatabaseId, request: AdvisoryRequest) -> Result<bool> {
-        let AdvisoryRequest {
-            key,
-            shared,
-            scope,
-            waits,
-        } = request;
-        let key = (database, key);
-        if self.locks.len() >= LOCKS_MAX && !self.locks.contains_key(&key) {
+    pub fn take(
+        &mut self,
+        session: SessionId,
+        name: LockName,
+        (mode, scope): (LockMode, AdvisoryScope),
+        waits: bool,
+    ) -> Result<bool> {
+        if self.locks.len() >= LOCKS_MAX && !self.locks.contains_key(&name) {
             let error = Error::new(SqlState::OUT_OF_MEMORY, "too many advisory locks are held");
             return Err(error.with_hint("Release locks that are no longer needed."));
         }
-        let lock = self.locks.entry(key).or_default();
-        if lock.may_have(session, shared) {
+        let lock = self.locks.entry(name).or_default();
+        if lock.may_have(session, mode) {
             let has_waited = lock.is_waited_for_by(session);
             lock.queue.retain(|(waiter, _)| *waiter != session);
             let held = lock
                 .holders
                 .iter_mut()
-                .find(|holder| holder.session == session && holder.shared == shared && holder.scope == scope);
+                .find(|holder| holder.session == session && holder.mode == mode && holder.scope == scope);
             match held {
                 Some(holder) => holder.count += 1,
                 None => {
                     self.taken += 1;
                     lock.holders.push(Holder {
                         session,
-                        shared,
+                        mode,
                         scope,
                         count: 1,
                         since: self.taken,
                     });
                 }
             }
-            self.of_session.entry(session).or_default().insert(key);
+            self.of_session.entry(session).or_default().insert(name);
             if has_waited {
-                self.waits_no_longer(session, &key);
+                self.waits_no_longer(session, &name);
             }
             return Ok(true);
         }
         if waits {
             if !lock.is_waited_for_by(session) {
-                lock.queue.push_back((session, shared));
-                self.waiting.entry(session).or_default().insert(key);
+                lock.queue.push_back((session, mode));
+                self.waiting.entry(session).or_default().insert(name);
                 self.has_changed = true;
             }
-            self.of_session.entry(session).or_default().insert(key);
+            self.of_session.entry(session).or_default().insert(name);
             if self.waits_for_itself(session) {
                 self.stop_waiting(session);
                 return Err(Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected"));
@@ -139,14 +214,21 @@ impl AdvisoryLocks {
     }
 
     /// Gives one hold of a session's lock back; `false` if it has none.
-    pub fn unlock(&mut self, session: SessionId, key: LockName, shared: bool, scope: AdvisoryScope) -> bool {
+    pub fn unlock(
+        &mut self,
+        session: SessionId,
+        (database, key): (DatabaseId, AdvisoryKey),
+        shared: bool,
+        scope: AdvisoryScope,
+    ) -> bool {
+        let (key, mode) = ((database, Locked::Key(key)), LockMode::of_key(shared));
         let Some(lock) = self.locks.get_mut(&key) else {
             return false;
         };
         let found = lock
             .holders
             .iter()
-            .position(|holder| holder.session == session && holder.shared == shared && holder.scope == scope);
+            .position(|holder| holder.session == session && holder.mode == mode && holder.scope == scope);
         let Some(place) = found else { return false };
         lock.holders[place].count -= 1;
         if lock.holders[place].count == 0 {
@@ -224,10 +306,7 @@ impl AdvisoryLocks {
     fn settle(&mut self, session: SessionId, key: LockName) {
         self.has_changed = true;
         let Some(lock) = self.locks.get(&key) else { return };
-        let free = lock
-            .queue
-            .iter()
-            .filter(|(waiter, shared)| lock.may_have(*waiter, *shared));
+        let free = lock.queue.iter().filter(|(waiter, mode)| lock.may_have(*waiter, *mode));
         self.woken.extend(free.map(|(waiter, _)| *waiter));
         if !lock.is_held_by(session)
             && !lock.is_waited_for_by(session)
@@ -271,6 +350,16 @@ impl AdvisoryLocks {
         }
     }
 
+    /// All locks: what, who has it or waits for it, how, and whether they have it.
+    pub fn all(&self) -> impl Iterator<Item = (LockName, SessionId, LockMode, bool)> + '_ {
+        self.locks.iter().flat_map(|(name, lock)| {
+            let held = lock.holders.iter().map(|holder| (holder.session, holder.mode, true));
+            let awaited = lock.queue.iter().map(|(session, mode)| (*session, *mode, false));
+            held.chain(awaited)
+                .map(|(session, mode, is_held)| (*name, session, mode, is_held))
+        })
+    }
+
     /// Whether anybody waits for a lock.
     pub fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty()
@@ -291,12 +380,12 @@ impl AdvisoryLocks {
             let Some(place) = lock.queue.iter().position(|(waiter, _)| *waiter == session) else {
                 continue;
             };
-            let shared = lock.queue[place].1;
-            let holders = lock.holders.iter().map(|holder| (holder.session, holder.shared));
+            let mode = lock.queue[place].1;
+            let holders = lock.holders.iter().map(|holder| (holder.session, holder.mode));
             let before = lock.queue.iter().take(place).rev().copied();
-            let excludes = |(_, other_shared): &(SessionId, bool)| !(shared && *other_shared);
+            let excludes = |(_, other): &(SessionId, LockMode)| other.excludes(mode);
             // Whoever waits for the lock alone waits for all that are before it.
-            let alone = before.clone().position(|(_, other_shared)| !other_shared);
+            let alone = before.clone().position(|(_, other)| other == key.1.alone());
             let before = before.take(alone.map_or(usize::MAX, |place| place + 1));
             let excluding = holders
                 .filter(|(other, _)| *other != session)
@@ -315,7 +404,7 @@ mod tests {
     const A: SessionId = SessionId(1);
     const B: SessionId = SessionId(2);
     const C: SessionId = SessionId(3);
-    const ONE: LockName = (DatabaseId::RUBATO, AdvisoryKey::One(1));
+    const ONE: (DatabaseId, AdvisoryKey) = (DatabaseId::RUBATO, AdvisoryKey::One(1));
 
     fn request(number: i64, shared: bool) -> AdvisoryRequest {
         AdvisoryRequest {
@@ -344,6 +433,28 @@ mod tests {
         assert_eq!(locks.take_woken(), vec![SessionId(4)]);
         locks.leave(SessionId(4));
         assert!(locks.locks.is_empty() && locks.of_session.is_empty());
+    }
+
+    /// The rows of "Conflicting Lock Modes" in PostgreSQL's manual.
+    #[test]
+    fn modes_exclude_each_other_as_in_postgresql() {
+        use LockMode::*;
+        let modes = [
+            (AccessShare, "-------X"),
+            (RowShare, "------XX"),
+            (RowExclusive, "----XXXX"),
+            (ShareUpdateExclusive, "---XXXXX"),
+            (Share, "--XX-XXX"),
+            (ShareRowExclusive, "--XXXXXX"),
+            (Exclusive, "-XXXXXXX"),
+            (AccessExclusive, "XXXXXXXX"),
+        ];
+        for (mode, excluded) in modes {
+            let found: String = { modes.iter() }
+                .map(|(other, _)| if mode.excludes(*other) { 'X' } else { '-' })
+                .collect();
+            assert_eq!(found, excluded, "{mode:?}");
+        }
     }
 
     #[test]

@@ -163,7 +163,16 @@ pub enum Utility {
         /// The command tag.
         tag: &'static str,
     },
-    /// VACUUM, ANALYZE, CLUSTER, REINDEX, LOCK: nothing to do but to see that the relations are there.
+    /// LOCK TABLE.
+    LockTables {
+        /// The relations, in the order in which they are locked.
+        relations: Vec<UpkeepOf>,
+        /// How.
+        mode: crate::advisory::LockMode,
+        /// Whether it waits for others that exclude it; 55P03 if not.
+        waits: bool,
+    },
+    /// VACUUM, ANALYZE, CLUSTER, REINDEX: nothing to do but to see that the relations are there.
     OnRelations {
         /// The command tag.
         tag: &'static str,

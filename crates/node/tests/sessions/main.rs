@@ -39,6 +39,7 @@ mod schemas;
 mod scripts;
 mod slices;
 mod subqueries;
+mod table_locks;
 mod views;
 mod waited_changes;
 mod walk;

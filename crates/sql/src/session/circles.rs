@@ -17,13 +17,13 @@ impl Session {
         let waits = match &stop {
             Stop::Wait(_) => true,
             // It says that it cannot wait where it stands, and is begun again then.
-            Stop::Fail(_) => self.pauses.pause == Some(Pause::Lock),
+            Stop::Fail(_) => self.pauses.pause.is_some_and(Pause::is_for_lock),
             Stop::Abort(_) => false,
         };
         if !waits || !partition.advisory.is_waited_for() || !waits_for_itself(self.id, partition) {
             return stop;
         }
-        if self.pauses.pause.take() == Some(Pause::Lock) {
+        if self.pauses.pause.take().is_some_and(Pause::is_for_lock) {
             partition.advisory.stop_waiting(self.id);
         }
         if let Some(transaction) = &self.transaction {
@@ -37,7 +37,7 @@ impl Session {
 
     /// What comes of a circle over several nodes that leads through an advisory lock: nothing else tells who waits for one.
     fn lost_before_lock(&mut self, stop: &Stop, partition: &mut Partition) -> Option<Error> {
-        let for_lock = matches!(stop, Stop::Fail(_)) && self.pauses.pause == Some(Pause::Lock);
+        let for_lock = matches!(stop, Stop::Fail(_)) && self.pauses.pause.is_some_and(Pause::is_for_lock);
         let transaction = self.transaction.as_ref().filter(|_| for_lock)?;
         let lost = partition.database.loss_of(transaction.id)?.clone();
         self.pauses.pause = None;

@@ -5,7 +5,7 @@ use super::away::{Course, begun_elsewhere};
 use super::environment::SessionEnvironment;
 use super::extended::output_of;
 use super::kept_open::OpenThings;
-use super::pause::PauseView;
+use super::pause::{Pause, PauseView};
 use super::place::Place;
 use super::running::Part;
 use super::shown::ShownModes;
@@ -167,6 +167,7 @@ impl Session {
                 Err(stop) => match self.or_deadlock(stop, partition) {
                     Stop::Wait(wait) => self.park(&wait),
                     Stop::Abort(error) => self.run_again(error, partition, responder),
+                    Stop::Fail(_) if self.pauses.pause == Some(Pause::Table) => self.park_for_lock(),
                     Stop::Fail(error) => self.refuse(error, partition, responder),
                 },
             },

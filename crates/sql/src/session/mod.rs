@@ -67,6 +67,7 @@ mod settings;
 mod shown;
 mod slices;
 mod standing;
+mod table_locks;
 mod temporary;
 mod upkeep;
 mod utility;

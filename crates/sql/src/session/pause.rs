@@ -1,4 +1,4 @@
-//! Statements that wait for something other than rows: an advisory lock, the time of `pg_sleep`, a checkpoint.
+//! Statements that wait for something other than rows: an advisory lock, the lock of a table, the time of `pg_sleep`, a checkpoint.
 //!
 //! A function cannot wait where it is called. It says what it waits for and gives an error; the statement is put back to its
 //! start, and runs again when the session is woken. So only a SELECT can wait of which nothing has gone out by then; what it had
@@ -6,12 +6,12 @@
 
 use super::finish::{reads_no_row, reset};
 use super::{Current, Next, Session};
-use crate::advisory::AdvisoryLocks;
+use crate::advisory::{AdvisoryLocks, LockMode, Locked};
 use crate::checkpoints::Ticket;
 use crate::client::Responder;
 use crate::databases::DatabaseId;
 use crate::partition::Partition;
-use rubato_base::{Error, Result, SessionId};
+use rubato_base::{Error, Result, SessionId, SqlState};
 use rubato_formula::{AdvisoryKey, AdvisoryRequest, AdvisoryScope};
 use rubato_protocol::Outcome;
 use rubato_stages::StageKind;
@@ -29,6 +29,15 @@ pub(super) enum Pause {
     Until(i64),
     /// An advisory lock.
     Lock,
+    /// The lock of a table, of a statement that has done nothing yet.
+    Table,
+}
+
+impl Pause {
+    /// Whether it is a lock: whoever gives it back wakes the session.
+    pub(super) fn is_for_lock(self) -> bool {
+        matches!(self, Pause::Lock | Pause::Table)
+    }
 }
 
 /// A lock that the statement under way was given.
@@ -171,13 +180,47 @@ impl Session {
         }
         let pause_us = match pause {
             Pause::Until(end_us) => Some(end_us),
-            Pause::Lock => self
-                .settings
-                .timeout_us("lock_timeout")
-                .map(|limit_us| self.now_us + limit_us),
+            Pause::Lock | Pause::Table => return Some(self.park_for_lock()),
         };
         self.deadline_us = [self.statement_deadline_us(), pause_us].into_iter().flatten().min();
         Some(Next::Park(self.execution_stage()))
+    }
+
+    /// The statement under way begins again: it asks for the lock of a table once more, or for none, if that is gone.
+    pub(super) fn begin_utility_again(&mut self) {
+        self.pauses.pause.take_if(|pause| *pause == Pause::Table);
+    }
+
+    /// The statement under way begins again when its lock may be had, or fails when its time is up.
+    pub(super) fn park_for_lock(&mut self) -> Next {
+        let limit_us = self.settings.timeout_us("lock_timeout");
+        let pause_us = limit_us.map(|limit_us| self.now_us + limit_us);
+        self.deadline_us = [self.statement_deadline_us(), pause_us].into_iter().flatten().min();
+        Next::Park(self.execution_stage())
+    }
+
+    /// Takes the lock of a relation up to the end of the transaction. An error where it does not wait for those who have it (55P03), where
+    /// they wait for it (40P01), and, as a sign for [`Session::pause`], where it waits: the statement has done nothing by then.
+    pub(super) fn lock_relation(
+        &mut self,
+        (id, name): (u32, &str),
+        mode: LockMode,
+        waits: bool,
+        partition: &mut Partition,
+    ) -> Result<()> {
+        self.pauses.has_locked = true;
+        let lock = (self.identity.database_id, Locked::Relation(id));
+        let how = (mode, AdvisoryScope::Transaction);
+        if partition.advisory.take(self.id, lock, how, waits)? {
+            self.pauses.pause = None;
+            return Ok(());
+        }
+        if !waits {
+            let message = format!("could not obtain lock on relation \"{name}\"");
+            return Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, message));
+        }
+        self.pauses.pause = Some(Pause::Table);
+        Err(cannot_wait("the lock of a table that others hold"))
     }
 
     /// The statement under way is woken: what it has slept is over, if that is so. True if it goes on although its deadline has come.
@@ -233,7 +276,7 @@ impl Session {
 
     /// The statement under way has ended: it keeps what it has locked, and waits no longer.
     pub(super) fn end_pauses(&mut self, partition: &mut Partition) {
-        if self.pauses.pause.take() == Some(Pause::Lock) {
+        if self.pauses.pause.take().is_some_and(Pause::is_for_lock) {
             partition.advisory.stop_waiting(self.id);
         }
         self.pauses.slept = 0;

@@ -241,6 +241,7 @@ impl Session {
             self.refuse_pending_checks(carried, &before)?;
         }
         let tables = changed_tables(&before, &applied.catalog);
+        self.lock_changed(change, (&tables, &before), partition)?;
         // Nobody else reads what is the session's own.
         if tables.is_empty() || tables.iter().any(|name| !name.schema.is_temporary()) {
             partition.database.define(id);

@@ -30,11 +30,7 @@ fn needs_block(utility: &Utility) -> Option<(&str, bool)> {
         Utility::Release(_) => Some(("RELEASE SAVEPOINT", false)),
         Utility::RollbackTo(_) => Some(("ROLLBACK TO SAVEPOINT", false)),
         Utility::Declare { options, .. } if !options.hold => Some(("DECLARE CURSOR", true)),
-        Utility::OnRelations {
-            tag,
-            place: Where::WithinBlock,
-            ..
-        } => Some((tag, true)),
+        Utility::LockTables { .. } => Some(("LOCK TABLE", true)),
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ impl Session {
 }
 
 /// The relation of a name, the system's too.
-fn found(name: &[String], path: &ResolvedPath, catalog: &Catalog) -> Result<RelationName> {
+pub(super) fn found(name: &[String], path: &ResolvedPath, catalog: &Catalog) -> Result<RelationName> {
     let (schema, own) = split_path(name, &path.database)?;
     let is_systems = |found: &RelationName| {
         let schema = found.schema.system_name();

@@ -59,6 +59,7 @@ impl Session {
         responder: &mut dyn Responder,
     ) -> Outcome<Next> {
         self.see_enums(&self.catalog(partition));
+        self.begin_utility_again();
         let tag = match &**utility {
             Utility::Begin(modes) => self.begin(modes, responder),
             Utility::Commit { and_chain } => return Ok(self.commit(*and_chain, partition, context, responder)),
@@ -142,6 +143,10 @@ impl Session {
                 "NOTIFY".into()
             }
             Utility::Maintenance { tag } => (*tag).to_owned(),
+            Utility::LockTables { relations, mode, waits } => {
+                self.lock_tables(relations, (*mode, *waits), partition, context.now_us)?;
+                "LOCK TABLE".into()
+            }
             Utility::OnRelations { tag, relations, place } => {
                 self.check_on_relations(*place, relations, partition)?;
                 (*tag).to_owned()

@@ -20,8 +20,6 @@ pub enum Where {
     Anywhere,
     /// Not in a block (25001): what it is that cannot stand there.
     OutsideBlock(&'static str),
-    /// Only in a block (25P01).
-    WithinBlock,
 }
 
 /// A relation that a statement of upkeep names.

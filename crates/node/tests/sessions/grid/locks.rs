@@ -1,5 +1,6 @@
-//! Advisory locks of clients of other nodes than the keeper, which has them.
+//! Advisory locks, and locks of tables, of clients of other nodes than the keeper, which has them.
 
+use super::spread::spread;
 use super::*;
 use rubato_stages::worker::{Signal, Signals};
 use std::sync::Mutex;
@@ -100,5 +101,30 @@ fn who_is_told_that_it_was_cancelled_has_no_lock() {
                 assert!(!(is_cancelled && has_lock), "{context}");
             }
         }
+    }
+}
+
+#[test]
+fn tables_are_locked_for_clients_of_all_nodes() {
+    let mut sites = spread();
+    // Also in a block that has begun with rows.
+    for before in ["", "SELECT id FROM accounts WHERE id = 1"] {
+        ask_at(1, &mut sites, "BEGIN");
+        if !before.is_empty() {
+            ask_at(1, &mut sites, before);
+        }
+        let told = ask_at(1, &mut sites, "LOCK TABLE accounts IN SHARE MODE");
+        assert_eq!(told, ["C LOCK TABLE", "Z T"], "{before}");
+        ask_at(0, &mut sites, "BEGIN");
+        let told = ask_at(0, &mut sites, "LOCK TABLE accounts IN ROW EXCLUSIVE MODE NOWAIT");
+        assert!(told[0].starts_with("E 55P03"), "{before}: {told:?}");
+        ask_at(0, &mut sites, "ROLLBACK");
+        let told = ask_at(0, &mut sites, "ALTER TABLE accounts ADD COLUMN more int");
+        assert!(told.is_empty(), "{before}: {told:?}");
+        let told = ask_at(1, &mut sites, "COMMIT");
+        assert_eq!(told, ["C COMMIT", "Z I"], "{before}");
+        work(&mut sites);
+        assert_eq!(sites[0].said(), ["C ALTER TABLE", "Z I"], "{before}");
+        ask_at(0, &mut sites, "ALTER TABLE accounts DROP COLUMN more");
     }
 }

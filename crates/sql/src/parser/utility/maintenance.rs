@@ -1,21 +1,22 @@
-//! VACUUM, ANALYZE, CLUSTER, REINDEX and LOCK: there is nothing to do for them but to see that what they name is there.
+//! VACUUM, ANALYZE, CLUSTER and REINDEX, for which there is nothing to do but to see that what they name is there, and LOCK.
 
 use super::{Syntax, done};
+use crate::advisory::LockMode;
 use crate::parser::cursor::Cursor;
 use crate::parser::lexer::TokenKind;
 use crate::statement::{UpkeepKind, UpkeepOf, Utility, Where};
 use rubato_base::{Error, Result, SqlState};
 
-/// What LOCK may ask for.
-const LOCK_MODES: [&[&str]; 8] = [
-    &["access", "share"],
-    &["row", "share"],
-    &["row", "exclusive"],
-    &["share", "update", "exclusive"],
-    &["share", "row", "exclusive"],
-    &["share"],
-    &["exclusive"],
-    &["access", "exclusive"],
+/// What LOCK may ask for; `share` behind what begins with it.
+const LOCK_MODES: [(&[&str], LockMode); 8] = [
+    (&["access", "share"], LockMode::AccessShare),
+    (&["row", "share"], LockMode::RowShare),
+    (&["row", "exclusive"], LockMode::RowExclusive),
+    (&["share", "update", "exclusive"], LockMode::ShareUpdateExclusive),
+    (&["share", "row", "exclusive"], LockMode::ShareRowExclusive),
+    (&["share"], LockMode::Share),
+    (&["exclusive"], LockMode::Exclusive),
+    (&["access", "exclusive"], LockMode::AccessExclusive),
 ];
 
 pub(super) fn vacuum(cursor: &mut Cursor<'_>) -> Result<Syntax> {
@@ -86,14 +87,15 @@ pub(super) fn lock(cursor: &mut Cursor<'_>) -> Result<Syntax> {
             break;
         }
     }
+    let mut mode = LockMode::AccessExclusive;
     if cursor.accept("in") {
-        if !LOCK_MODES.iter().any(|mode| cursor.accept_all(mode)) {
-            return Err(cursor.error());
-        }
+        let asked = LOCK_MODES.iter().find(|(words, _)| cursor.accept_all(words));
+        mode = asked.ok_or_else(|| cursor.error())?.1;
         cursor.expect("mode")?;
     }
-    cursor.accept("nowait");
-    on("LOCK TABLE", relations, Where::WithinBlock, cursor)
+    let waits = !cursor.accept("nowait");
+    let utility = Utility::LockTables { relations, mode, waits };
+    done(cursor, utility)
 }
 
 fn on(tag: &'static str, relations: Vec<UpkeepOf>, place: Where, cursor: &Cursor<'_>) -> Result<Syntax> {

@@ -93,3 +93,39 @@ fn generated_names_are_chosen_where_they_are_free() {
         assert_eq!(said, [told, "Z I"], "{twice}");
     }
 }
+
+/// A row that was not there when ON CONFLICT was tried is inserted by others while another part of the statement waits.
+#[test]
+fn a_part_whose_row_others_insert_meanwhile_runs_again() {
+    for action in ["do update set n = q.n + 1", "do nothing"] {
+        for block in [false, true] {
+            let mut world = World::new(3);
+            world.must(0, "create table hc (k int primary key, n int)");
+            world.must(0, "create table hb (k int primary key, n int)");
+            world.must(0, "insert into hb values (1, 1)");
+            world.must(0, "begin; select * from hb where k = 1 for update");
+            let statement = format!(
+                "with a as (insert into hc as q values (7, 1) on conflict (k) {action} returning n), \
+                 b as (update hb set n = n * 2 where k = 1 and n > 0 returning n) \
+                 select b.n, (select n from a) from b"
+            );
+            if block {
+                world.must(1, "begin");
+            }
+            world.begin(1, &statement);
+            assert!(!world.is_idle(1), "{action}");
+            world.must(2, "insert into hc values (7, 5)");
+            world.must(0, "update hb set n = n + 1 where k = 1; commit");
+            world.run();
+            let said = world.said(1);
+            let row = if action == "do nothing" { "D 4|" } else { "D 4|6" };
+            assert!(
+                said.iter().any(|line| line.starts_with(row)),
+                "{action}, {block}: {said:?}"
+            );
+            if block {
+                world.must(1, "commit");
+            }
+        }
+    }
+}

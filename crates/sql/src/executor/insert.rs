@@ -75,6 +75,8 @@ pub(crate) struct InsertRun {
     collected_held: Held,
     /// Whether what becomes of them is told when they are inserted, since no other part asks for it; else when they are collected.
     tells_last: bool,
+    /// Whether no other part writes rows of its table.
+    is_alone: bool,
     /// Where ON CONFLICT began to try what becomes of them, and what became of each.
     tried_from: Option<Mark>,
     tried: VecDeque<Became>,
@@ -117,11 +119,12 @@ struct Source {
 impl InsertRun {
     /// A run in front of the statement's start.
     pub(crate) fn new(plan: &InsertPlan) -> InsertRun {
-        InsertRun::within(plan, false)
+        InsertRun::within(plan, false, true)
     }
 
-    /// The same, of a statement within WITH or behind it; whether nobody else `tells_last` what it did.
-    pub(crate) fn within(plan: &InsertPlan, tells_last: bool) -> InsertRun {
+    /// The same, of a statement within WITH or behind it; whether nobody else `tells_last` what it did, and whether it `is_alone` in writing
+    /// rows of its table.
+    pub(crate) fn within(plan: &InsertPlan, tells_last: bool, is_alone: bool) -> InsertRun {
         InsertRun {
             next: 0,
             source: Source::default(),
@@ -132,6 +135,7 @@ impl InsertRun {
             collected: VecDeque::new(),
             collected_held: Held::default(),
             tells_last: tells_last && plan.on_conflict.is_some(),
+            is_alone,
             tried_from: None,
             tried: VecDeque::new(),
             laying: None,
@@ -409,11 +413,25 @@ impl InsertRun {
         };
         match telling {
             Telling::Tries => self.tried.push_back(became),
-            Telling::Told if self.tried.pop_front() != Some(became) => return Err(other_than_told(table).into()),
+            Telling::Told if self.tried.pop_front() != Some(became) => {
+                return Err(match self.is_alone {
+                    true => Stop::Abort(written_meanwhile(table)),
+                    false => other_than_told(table).into(),
+                });
+            }
             Telling::Told | Telling::Tells | Telling::Nothing => {}
         }
         Ok(())
     }
+}
+
+/// 40001: the statement is run again. Nothing holds the place of a row that was not there when it was tried.
+fn written_meanwhile(table: &Table) -> Error {
+    let message = format!(
+        "could not serialize access: a row of ON CONFLICT was written meanwhile, in table \"{}\"",
+        table.name
+    );
+    Error::new(SqlState::SERIALIZATION_FAILURE, message)
 }
 
 /// 21000.

@@ -11,7 +11,7 @@ use super::sizes::StorageSizes;
 use super::{BATCH_TUPLES, ExecutionContext, Held};
 use crate::far::waits_for_others;
 use crate::plan::{PlanBody, Subqueries, WithPart, WithPlan};
-use rubato_base::{Error, Value};
+use rubato_base::{Error, TableId, Value};
 use rubato_formula::ListSets;
 use rubato_protocol::Outcome;
 
@@ -48,7 +48,9 @@ pub(super) struct Known<'a> {
 impl WithRun {
     pub(crate) fn new(plan: &WithPlan) -> WithRun {
         WithRun {
-            parts: plan.parts.iter().map(PartRun::new).collect(),
+            parts: (0..plan.parts.len())
+                .map(|place| PartRun::new(&plan.parts, place))
+                .collect(),
             collected: 0,
             applied: 0,
             settled: 0,
@@ -134,12 +136,28 @@ fn with_told(
     }
 }
 
+/// The table whose rows a part writes.
+fn table_written(body: &PlanBody) -> Option<TableId> {
+    match body {
+        PlanBody::Insert(insert) => Some(insert.table.id),
+        PlanBody::Change(change) => Some(change.table.id),
+        PlanBody::Merge(merge) => Some(merge.table.id),
+        PlanBody::Select(_) | PlanBody::Update(_) | PlanBody::Delete(_) | PlanBody::With(_) => None,
+    }
+}
+
 impl PartRun {
-    fn new(part: &WithPart) -> PartRun {
+    fn new(parts: &[WithPart], place: usize) -> PartRun {
+        let part = &parts[place];
         match &part.body {
             PlanBody::Insert(insert) => {
-                let run = InsertRun::within(insert, part.number.is_none() || insert.returning.is_none());
-                PartRun::Insert(Box::new(run))
+                let tells_last = part.number.is_none() || insert.returning.is_none();
+                let is_of_another = |(other, part): (usize, &WithPart)| {
+                    other != place && table_written(&part.body) == Some(insert.table.id)
+                };
+                // Rows go with those that they refer to, whoever deletes these.
+                let is_alone = insert.table.foreign_keys.is_empty() && !parts.iter().enumerate().any(is_of_another);
+                PartRun::Insert(Box::new(InsertRun::within(insert, tells_last, is_alone)))
             }
             PlanBody::Merge(_) => PartRun::Merge(Box::default()),
             PlanBody::Change(_) => PartRun::Change(Box::default()),

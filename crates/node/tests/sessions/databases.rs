@@ -254,6 +254,20 @@ fn a_database_with_sessions_is_not_dropped() {
     assert_eq!(world.rows(inside, "select 1"), ["1"]);
 }
 
+/// The first database has two names, and whoever goes over all that may be connected to comes to it once.
+#[test]
+fn each_database_is_listed_once_for_connections() {
+    let mut world = World::new(1);
+    world.must(0, "create database other");
+    let sql = "select datname from pg_database where datallowconn order by 1";
+    assert_eq!(world.rows(0, sql), ["other", "rubato"]);
+    assert_eq!(
+        world.rows(0, "select count(*) from pg_database where datname = 'postgres'"),
+        ["1"]
+    );
+    world.enter("postgres").expect("the second name");
+}
+
 #[test]
 fn options_settings_and_comments_are_kept() {
     let mut world = World::new(1);

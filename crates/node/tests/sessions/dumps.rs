@@ -206,3 +206,24 @@ fn views_made_of_what_is_shown_of_others_have_their_columns() {
     );
     assert_eq!(world.rows(0, "select y from v where x = 2"), ["30"]);
 }
+
+/// `pg_restore -j` makes what a foreign key refers to before it.
+#[test]
+fn a_foreign_key_needs_what_it_refers_to() {
+    let mut world = World::new(1);
+    world.must(0, "create table dpa (a int primary key, b int unique)");
+    world.must(0, "create table dch (x int references dpa, y int references dpa (b))");
+    let sql = "select conname, refobjid::regclass, refobjsubid, deptype from pg_depend d \
+        join pg_constraint c on c.oid = d.objid and d.classid = 'pg_constraint'::regclass \
+        where conrelid = 'dch'::regclass order by 1, (refobjid::regclass)::text, 3";
+    // As PostgreSQL 15 says it.
+    let rows = [
+        "dch_x_fkey|dch|1|a",
+        "dch_x_fkey|dpa|1|n",
+        "dch_x_fkey|dpa_pkey|0|n",
+        "dch_y_fkey|dch|2|a",
+        "dch_y_fkey|dpa|2|n",
+        "dch_y_fkey|dpa_b_key|0|n",
+    ];
+    assert_eq!(world.rows(0, sql), rows);
+}

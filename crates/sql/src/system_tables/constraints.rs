@@ -347,17 +347,27 @@ fn dependencies_of_table(view: &View<'_>, table: &Table) -> Vec<Vec<Value>> {
             ));
         }
     }
-    for (place, key) in table.foreign_keys.iter().enumerate() {
-        for column in &key.columns {
-            rows.push(dependency(
-                (CONSTRAINTS, foreign_key_number(table, place)),
-                own,
-                column + 1,
-                "a",
-            ));
-        }
+    for place in 0..table.foreign_keys.len() {
+        dependencies_of_key(view, table, place, &mut rows);
     }
     rows
+}
+
+/// A foreign key goes with its own columns, and needs those that it refers to, with their index: what restores a dump makes that first.
+fn dependencies_of_key(view: &View<'_>, table: &Table, place: usize, rows: &mut Vec<Vec<Value>>) {
+    let key = &table.foreign_keys[place];
+    let own = (CONSTRAINTS, foreign_key_number(table, place));
+    for column in &key.columns {
+        rows.push(dependency(own, (CLASSES, table.oid), column + 1, "a"));
+    }
+    let Some(referred) = view.catalog.tables.get(&key.referenced_table) else {
+        return;
+    };
+    for column in &key.referenced_columns {
+        rows.push(dependency(own, (CLASSES, referred.oid), column + 1, "n"));
+    }
+    let index = referred_index(referred, &key.referenced_columns);
+    rows.push(dependency(own, (CLASSES, index), 0, "n"));
 }
 
 /// A view is a rule that SELECT follows; it is the rule that needs what the view reads.

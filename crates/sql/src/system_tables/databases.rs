@@ -30,6 +30,8 @@ pub(super) fn row(table: &str, said: &[(&str, Value)]) -> Vec<Value> {
 pub(super) fn databases(live: &Live<'_>) -> Vec<Vec<Value>> {
     let listed = live.databases.listed().map(|(number, name, database)| {
         let facts = &database.facts;
+        // What goes over all databases (pg_dumpall) is to come to each once: not to the first one's second name, too.
+        let is_itself = number == facts.id.0;
         let said = [
             ("oid", oid(number)),
             ("datname", text(name)),
@@ -37,7 +39,7 @@ pub(super) fn databases(live: &Live<'_>) -> Vec<Vec<Value>> {
             ("encoding", Value::Int4(6)),
             ("datlocprovider", text("c")),
             ("datistemplate", Value::Bool(facts.is_template)),
-            ("datallowconn", Value::Bool(facts.allows_connections)),
+            ("datallowconn", Value::Bool(facts.allows_connections && is_itself)),
             ("datconnlimit", Value::Int4(facts.connections_max)),
             ("dattablespace", oid(1663)),
             ("datcollate", text("C")),

@@ -545,6 +545,33 @@ def rows_by_name_and_what_the_description_says(connect):
 
 
 @check
+def columns_say_which_relation_they_are_of(connect):
+    """Through WITH, queries in FROM and LATERAL they are of the table, of a view they are the view's."""
+    with connect() as conn:
+        conn.autocommit = True
+        conn.execute("drop table if exists origin_t cascade")
+        conn.execute("create table origin_t (a int primary key, b text)")
+        conn.execute("create view origin_v as select b, a from origin_t")
+        named = "select relname, oid from pg_class where relname in ('origin_t', 'origin_v', 'pg_class')"
+        oids = dict(conn.execute(named).fetchall())
+        for sql, expected in [
+            ("select b, a, a + 1 from origin_t", [("origin_t", 2), ("origin_t", 1), None]),
+            ("select * from origin_v", [("origin_v", 1), ("origin_v", 2)]),
+            ("with q as (select b, a from origin_t) select * from q", [("origin_t", 2), ("origin_t", 1)]),
+            ("select s.a, n from (select a, 1 as n from origin_t) s", [("origin_t", 1), None]),
+            ("select l.x from origin_t, lateral (select origin_t.b as x) l", [("origin_t", 2)]),
+            ("select v.a from (select * from origin_v) v join origin_t on true", [("origin_v", 2)]),
+            ("select a from origin_t union select a from origin_t", [None]),
+            ("select relname from pg_class", [("pg_class", 2)]),
+        ]:
+            result = conn.execute(sql).pgresult
+            found = [(result.ftable(place), result.ftablecol(place)) for place in range(result.nfields)]
+            wanted = [(oids[told[0]], told[1]) if told else (0, 0) for told in expected]
+            expect((sql, found), (sql, wanted))
+        conn.execute("drop table origin_t cascade")
+
+
+@check
 def large_results_come_in_order(connect):
     with connect() as conn:
         conn.execute("drop table if exists big")

@@ -63,6 +63,8 @@ impl From {
     }
 
     fn push_rows(&mut self, alias: &str, relation: Relation<BoundQuery>, columns: &[OutputColumn]) {
+        let told_as = columns.iter().map(|column| Some((column.table?, column.column_number)));
+        let told_as = told_as.collect();
         let columns = columns.iter().map(|column| ScopeColumn {
             name: column.name.clone(),
             column_type: ColumnType {
@@ -72,6 +74,7 @@ impl From {
             hidden: Hidden::No,
         });
         self.scope.push(alias, columns.collect(), None);
+        self.scope.tell_as(told_as);
         push(self, relation);
     }
 }
@@ -137,6 +140,7 @@ impl Context<'_> {
                     }
                     NamedRelation::System(system) => {
                         state.scope.push(&alias_name, system.scope_columns(), None);
+                        state.scope.tell_as_own(system.oid);
                         push(state, Relation::System(system.name.to_owned()));
                     }
                     NamedRelation::View(view) => {
@@ -144,6 +148,7 @@ impl Context<'_> {
                         let (query, columns) = self.bind_view(view)?;
                         state.push_query(&alias_name, query, &columns);
                         state.scope.set_origin(view.key());
+                        state.scope.tell_as_own(view.oid);
                     }
                 }
                 state.scope.set_schema(schema);

@@ -1,7 +1,7 @@
 //! Names in reach of an expression.
 
 use crate::catalog::{RelationName, SchemaId, Table};
-use rubato_base::{ColumnType, Error, Result, SqlState};
+use rubato_base::{ColumnType, Error, Result, SqlState, TableId};
 use rubato_formula::Expr;
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ pub(crate) struct ScopeRelation {
     pub computed: Vec<(usize, Expr)>,
     /// The names that the columns of a table or view have in its rows, where an alias gives them others.
     pub own_names: Option<Vec<String>>,
+    /// The table, view or system table that clients are told each column is of, with its number there; of a table nothing is said here.
+    pub told_as: Vec<Option<(TableId, i16)>>,
 }
 
 /// Numbers from this one on stand for expressions over columns.
@@ -166,6 +168,20 @@ impl Scope {
         }
     }
 
+    /// Says what clients are told that the columns are of the relation that was added last.
+    pub fn tell_as(&mut self, told_as: Vec<Option<(TableId, i16)>>) {
+        if let Some(last) = self.relations.last_mut() {
+            last.told_as = told_as;
+        }
+    }
+
+    /// The same of all columns of a relation with an oid of its own.
+    pub fn tell_as_own(&mut self, oid: u32) {
+        let columns = self.relations.last().map_or(0, |last| last.columns.len());
+        let numbers = (0..columns).map(|column| i16::try_from(column + 1).unwrap_or(0));
+        self.tell_as(numbers.map(|number| Some((TableId(oid), number))).collect());
+    }
+
     /// Says that an alias may call the columns otherwise of the relation that was added last, but not those of its rows.
     pub fn keep_names(&mut self) {
         if let Some(last) = self.relations.last_mut() {
@@ -193,6 +209,7 @@ impl Scope {
             stands_for: None,
             computed: Vec::new(),
             own_names: None,
+            told_as: Vec::new(),
         });
     }
 
@@ -221,6 +238,7 @@ impl Scope {
             stands_for: None,
             computed: Vec::new(),
             own_names: None,
+            told_as: Vec::new(),
         };
         let mut stands_for = Vec::with_capacity(columns.len());
         for (place, (column, value)) in columns.into_iter().enumerate() {
@@ -272,6 +290,7 @@ impl Scope {
             stands_for: Some(globals),
             computed: Vec::new(),
             own_names: None,
+            told_as: Vec::new(),
         };
         self.relations.push(relation);
     }

@@ -612,8 +612,10 @@ fn output_column(item: &Item) -> OutputColumn {
 
 fn origin_of(scope: &Scope, global: usize) -> Option<(TableId, i16)> {
     let (relation, column) = scope.column(global)?;
-    let table = relation.table.as_ref()?;
-    Some((TableId(table.oid), i16::try_from(column + 1).unwrap_or(0)))
+    match &relation.table {
+        Some(table) => Some((TableId(table.oid), i16::try_from(column + 1).unwrap_or(0))),
+        None => relation.told_as.get(column).copied().flatten(),
+    }
 }
 
 fn expand_all(scope: &Scope) -> Vec<Item> {

@@ -559,7 +559,7 @@ def columns_say_which_relation_they_are_of(connect):
             ("select * from origin_v", [("origin_v", 1), ("origin_v", 2)]),
             ("with q as (select b, a from origin_t) select * from q", [("origin_t", 2), ("origin_t", 1)]),
             ("select s.a, n from (select a, 1 as n from origin_t) s", [("origin_t", 1), None]),
-            ("select l.x from origin_t, lateral (select origin_t.b as x) l", [("origin_t", 2)]),
+            ("select l.x from origin_t o, lateral (select b as x from origin_t t where t.a = o.a) l", [("origin_t", 2)]),
             ("select v.a from (select * from origin_v) v join origin_t on true", [("origin_v", 2)]),
             ("select a from origin_t union select a from origin_t", [None]),
             ("select relname from pg_class", [("pg_class", 2)]),

@@ -163,7 +163,8 @@ pub(crate) fn writes_temporary(plan: &Plan) -> bool {
     is_any && are_temporary
 }
 
-fn for_each_written<'a>(body: &'a PlanBody, visit: &mut dyn FnMut(&'a Table)) {
+/// The tables whose rows it changes itself.
+pub(crate) fn for_each_written<'a>(body: &'a PlanBody, visit: &mut dyn FnMut(&'a Table)) {
     match body {
         PlanBody::Select(_) => {}
         PlanBody::Insert(insert) => visit(&insert.table),

@@ -125,7 +125,12 @@ impl Session {
             return Course::Here;
         };
         let runs_here = |current: &Current| matches!(&current.statement, Statement::Utility(own) if runs_anywhere(own));
-        let is_data = |current: &Current| matches!(&current.statement, Statement::Utility(own) if matches!(**own, Utility::Copy(_)));
+        let is_data = |current: &Current| match &current.statement {
+            Statement::Utility(own) => {
+                matches!(&**own, Utility::Copy(copy) if !self.copies_with_temporary(copy, partition))
+            }
+            _ => false,
+        };
         let current = self.current.as_ref();
         if current.is_some_and(is_data) || (self.is_of_this_node() && current.is_some_and(runs_here)) {
             return Course::Here;

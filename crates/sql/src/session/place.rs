@@ -93,6 +93,9 @@ impl Session {
         if self.away.is_some() {
             return Ok(Place::Nowhere);
         }
+        if self.fills_until_commit(plan) {
+            return self.place_of_laying(partition);
+        }
         let reaches_rows = self.transaction.as_ref().is_some_and(|open| open.far.is_some());
         if reaches_rows && needs_rows_alone(plan) {
             // From here, wherever they are: finding out where took 1 % of a transaction of TPC-C.

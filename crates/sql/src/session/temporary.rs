@@ -2,13 +2,16 @@
 //!
 //! They are relations like others, in a schema of the session's own. Nobody else changes them, so that what happens here never waits.
 
-use super::Session;
+use super::block::OpenTransaction;
 use super::schema::attachment_of;
-use crate::catalog::{Catalog, OnCommit, RelationName, SchemaId};
+use super::{Block, Session};
+use crate::catalog::{Catalog, OnCommit, RelationName, SchemaId, Table};
 use crate::grid::GridDesk;
 use crate::partition::Partition;
+use crate::plan::Plan;
+use crate::route::for_each_written;
 use crate::schema_change::apply_under;
-use crate::statement::SchemaChange;
+use crate::statement::{CopyStatement, SchemaChange};
 use rubato_base::{Error, Result, SessionId};
 use rubato_protocol::Stop;
 use std::sync::Arc;
@@ -113,11 +116,38 @@ impl Session {
             .is_some_and(|schema| !catalog.is_empty_schema(schema))
     }
 
+    /// Whether a statement brings rows that go with its transaction, and are on another node: there alone they are taken away.
+    pub(super) fn fills_until_commit(&self, plan: &Plan) -> bool {
+        let mut is_any = false;
+        if self.temporary_elsewhere().is_some() {
+            for_each_written(&plan.body, &mut |table| is_any |= empties_at_commit(table));
+        }
+        is_any
+    }
+
+    /// Whether a COPY runs on the node that has the session's temporary relations: of them, or at the beginning of a block, which may come
+    /// to change them. One whose transaction has begun here moves there for rows that go with it.
+    pub(super) fn copies_with_temporary(&self, copy: &CopyStatement, partition: &Partition) -> bool {
+        let is_of = |is: fn(&Table) -> bool| copy.table.as_ref().is_some_and(|table| is(table));
+        let fills =
+            || is_of(empties_at_commit) || copy.query.as_ref().is_some_and(|plan| self.fills_until_commit(plan));
+        if self.is_of_this_node() {
+            return self.temporary_elsewhere().is_some() && fills();
+        }
+        let may_change = self.block != Block::None || is_of(|table| table.schema.is_temporary()) || fills();
+        may_change && self.has_own_elsewhere(&self.catalog(partition))
+    }
+
     /// ON COMMIT: tables that were to be dropped go with the transaction that is about to commit, rows of others too.
+    ///
+    /// Errors: 0A000 if it has brought such rows to another node from here.
     pub(super) fn end_temporary(&mut self, partition: &mut Partition) -> Result<()> {
-        let Some(transaction) = self.transaction.as_ref().filter(|_| !self.temporary.is_elsewhere) else {
+        let Some(transaction) = &self.transaction else {
             return Ok(());
         };
+        if self.temporary.is_elsewhere {
+            return self.check_emptied_elsewhere(transaction, partition);
+        }
         let catalog = self.catalog(partition);
         let own = self.own_schema();
         let first = RelationName::new(own, "");
@@ -148,6 +178,28 @@ impl Session {
             self.change_own(&change, partition)?;
         }
         Ok(())
+    }
+
+    /// What brings rows that go with the transaction runs where they are, but for EXPLAIN ANALYZE of an EXECUTE: those would stay.
+    fn check_emptied_elsewhere(&self, transaction: &OpenTransaction, partition: &Partition) -> Result<()> {
+        let Some(own) = self.temporary_elsewhere() else {
+            return Ok(());
+        };
+        let catalog = self.catalog(partition);
+        let is_left = |name: &RelationName| {
+            name.schema == own && catalog.tables.get(name).is_some_and(|table| empties_at_commit(table))
+        };
+        match transaction.written_versions.iter().find(|(name, _)| is_left(name)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let message = format!(
+                    "rows of the temporary table \"{}\" that go at COMMIT, which are on another node",
+                    name.name
+                );
+                let hint = "Explain the statement itself instead of an EXECUTE of it.";
+                Err(Error::unsupported(&message).with_hint(hint))
+            }
+        }
     }
 
     /// Everything in the session's own schema goes with the transaction.
@@ -206,4 +258,9 @@ impl Session {
             Err(Stop::Wait(_)) => Err(lost()),
         }
     }
+}
+
+/// ON COMMIT DELETE ROWS.
+fn empties_at_commit(table: &Table) -> bool {
+    table.schema.is_temporary() && table.on_commit == OnCommit::Delete
 }

@@ -50,7 +50,7 @@ pub(super) fn prepared(sites: &mut [Site; 2], sql: &str, values: Vec<Value>) -> 
     sites[1].said()
 }
 
-fn copy(sites: &mut [Site; 2], data: &[&str], end: Request) -> Vec<String> {
+pub(super) fn copy(sites: &mut [Site; 2], data: &[&str], end: Request) -> Vec<String> {
     for piece in data {
         sites[1].request([Request::CopyData(piece.to_string().into())]);
         work(sites);

@@ -33,6 +33,7 @@ mod savepoints;
 mod settings;
 mod shown;
 mod spread;
+mod temporary;
 mod ticks;
 
 use crate::world::{Lines, clock_us, query};

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 const STEP_ROWS_MAX: u64 = 1_000;
 /// Steps a second at the least, so that a slow move moves all the time.
 const STEPS_A_SECOND: u64 = 4;
-/// Steps that fail one after the other before it is given up: conflicts with those who write, a node that is away for a moment.
+/// Steps that fail before it is given up, without a row that has moved in between: conflicts with those who write, a node that is away for a
+/// moment.
 const FAILURES_MAX: u32 = 100;
 /// How long it pauses after a step that could do nothing.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -272,7 +273,7 @@ impl Mover {
             literal(schema),
             literal(name)
         );
-        let (mut failures, mut moved, mut told, mut is_touched) = (0, 0, Instant::now(), false);
+        let (mut patience, mut moved, mut told, mut is_touched) = (Patience::default(), 0, Instant::now(), false);
         loop {
             let rows = connection.rows(&state).map_err(|wrong| wrong.to_string())?;
             // Somebody has dropped it.
@@ -286,11 +287,13 @@ impl Mover {
                 }
                 return Ok(is_touched);
             }
+            patience.see(row.text(1), now);
             if told.elapsed() >= TELL_EVERY {
                 told = Instant::now();
                 println!(
-                    "{database}: {schema}.{name} {}, {now} rows and index entries moved",
-                    row.text(1)
+                    "{database}: {schema}.{name} {}, {now} rows and index entries moved{}",
+                    row.text(1),
+                    patience.told()
                 );
             }
             let is_still = now == moved && is_touched && row.text(1).starts_with("waits");
@@ -301,11 +304,8 @@ impl Mover {
             self.keep_pace();
             is_touched = true;
             match connection.rows(&step) {
-                Ok(_) => failures = 0,
-                Err(wrong) if wrong.passes() && failures < FAILURES_MAX => {
-                    failures += 1;
-                    std::thread::sleep(PAUSE);
-                }
+                Ok(_) => {}
+                Err(wrong) if wrong.passes() && patience.bears(&wrong.to_string()) => std::thread::sleep(PAUSE),
                 Err(wrong) => {
                     return Err(format!(
                         "in the database {database}: {schema}.{name}: {wrong}\nthe same command goes on when that is mended"
@@ -329,6 +329,42 @@ impl Mover {
         }
         let due = Duration::from_secs_f64(self.rows as f64 / self.rows_a_second as f64);
         std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+    }
+}
+
+/// How often steps of a table have failed since it was seen to get on. Of two steps one only looks for rows, which may succeed for ever
+/// where a node is away that they are to move to.
+#[derive(Default)]
+struct Patience {
+    failures: u32,
+    /// The state of the table, and how many rows had moved.
+    stood: (String, u64),
+    /// What the last step said that has failed.
+    why: Option<String>,
+}
+
+impl Patience {
+    /// How the table is before its next step.
+    fn see(&mut self, state: &str, moved: u64) {
+        if self.stood.0 != state || self.stood.1 != moved {
+            *self = Patience {
+                stood: (state.to_owned(), moved),
+                ..Patience::default()
+            };
+        }
+    }
+
+    /// A step has failed; false if there were enough of them.
+    fn bears(&mut self, why: &str) -> bool {
+        self.failures += 1;
+        self.why = Some(why.to_owned());
+        self.failures <= FAILURES_MAX
+    }
+
+    /// For whoever waits meanwhile.
+    fn told(&self) -> String {
+        let first_line = self.why.as_ref().and_then(|why| why.lines().next());
+        first_line.map_or_else(String::new, |why| format!("; the last step failed: {why}"))
     }
 }
 
@@ -357,6 +393,25 @@ mod tests {
     fn names_are_quoted_as_they_are() {
         assert_eq!(quoted("a\"b C"), "\"a\"\"b C\"");
         assert_eq!(literal("it's"), "'it''s'");
+    }
+
+    /// With a receiver down each second step only looks for rows, and succeeds.
+    #[test]
+    fn a_move_that_does_not_get_on_ends() {
+        let mut patience = Patience::default();
+        let mut steps = 0;
+        while patience.bears("node 3 cannot be reached\nmore") {
+            patience.see("moves", 18_000);
+            steps += 1;
+            assert!(steps < 1_000, "it never ends");
+        }
+        assert_eq!(steps, FAILURES_MAX + 1, "the first was before anything was seen");
+        assert_eq!(patience.told(), "; the last step failed: node 3 cannot be reached");
+        patience.see("moves", 18_001);
+        assert_eq!(patience.told(), "");
+        assert!(patience.bears("a conflict"), "it has got on meanwhile");
+        patience.see("waits to end", 18_001);
+        assert_eq!(patience.failures, 0);
     }
 
     #[test]

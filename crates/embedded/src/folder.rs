@@ -5,7 +5,7 @@ use rubato_base::{Error, Result, SqlState};
 use rubato_log::FileDirectory;
 use rubato_storage::Store;
 use rubato_storage_embedded::EmbeddedStore;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, DirEntry, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,9 @@ pub const FORMAT_VERSION: u32 = 1;
 
 const VERSION_FILE: &str = "VERSION";
 const LOCK_FILE: &str = "LOCK";
+/// There once a database was made in the folder: its log and its store belong there from then on.
+const BEGUN_FILE: &str = "BEGUN";
+const BEGUN_TEXT: &str = "A database was made here: without its log and its store this folder is damaged.\n";
 const STORE_FOLDER: &str = "store";
 const LOG_FOLDER: &str = "log";
 
@@ -28,13 +31,15 @@ pub struct Folder {
 impl Folder {
     /// Locks a folder, and makes it, readable to its owner only, if it is not there.
     ///
-    /// Errors: 55006 another process has it open; 58030 it cannot be read or written; XX001 it is damaged; 0A000 a newer program wrote it.
+    /// Errors: 55006 another process has it open; 58030 it cannot be read or written; XX001 it is damaged; 0A000 a newer program wrote it;
+    /// 55000 it holds folders of something else.
     pub fn open(path: &Path) -> Result<Folder> {
         if path.exists() && !path.is_dir() {
             let wrong = std::io::Error::from(std::io::ErrorKind::NotADirectory);
             return Err(io_error("cannot use the data folder", path, &wrong));
         }
         make(path).map_err(|wrong| io_error("cannot make the data folder", path, &wrong))?;
+        refuse_foreign(path)?;
         let lock = lock(path)?;
         check_version(path)?;
         Ok(Folder {
@@ -46,25 +51,95 @@ impl Folder {
     /// Opens the store, or makes it where there is no log yet either: one that was there once, and is missing now, has what the log was cut
     /// behind, and what was never in it.
     ///
-    /// Errors: XX001 without a store beside a log.
+    /// Errors: XX001 without a store beside a log, or without both where a database was made.
     pub(crate) fn store(&self, cache_bytes: usize) -> Result<Arc<dyn Store>> {
+        self.check_parts()?;
         let path = self.path.join(STORE_FOLDER);
-        let log = self.path.join(LOG_FOLDER);
-        if holds_log(&log)? && !EmbeddedStore::is_in(&path).map_err(|error| store_error(&error))? {
-            let (path, log) = (path.display(), log.display());
-            let message = format!("the store is damaged: {path} is missing or empty, although there is a log in {log}");
-            return Err(Error::new(SqlState::DATA_CORRUPTED, message)
-                .with_detail("Rows that are in the store only are missing with it.")
-                .with_hint("Mount or put back what belongs there, or restore a copy of the whole folder."));
-        }
         let store = EmbeddedStore::open(&path, cache_bytes as u64).map_err(|error| store_error(&error))?;
         Ok(Arc::new(store))
+    }
+
+    fn check_parts(&self) -> Result<()> {
+        let (store, log) = (self.path.join(STORE_FOLDER), self.path.join(LOG_FOLDER));
+        let (has_log, has_store) = (holds_log(&log)?, self.holds_store()?);
+        let (store, log) = (store.display(), log.display());
+        let message = match (has_log, has_store) {
+            (true, false) => {
+                format!("the store is damaged: {store} is missing or empty, although there is a log in {log}")
+            }
+            (false, false) if self.is_begun()? => format!(
+                "the data folder is damaged: {log} and {store} are missing or empty, although a database was made there"
+            ),
+            _ => return Ok(()),
+        };
+        let what = if has_log {
+            "that are in the store only"
+        } else {
+            "of all tables"
+        };
+        Err(Error::new(SqlState::DATA_CORRUPTED, message)
+            .with_detail(format!("Rows {what} are missing with it."))
+            .with_hint("Mount or put back what belongs there, or restore a copy of the whole folder."))
+    }
+
+    fn holds_store(&self) -> Result<bool> {
+        EmbeddedStore::is_in(&self.path.join(STORE_FOLDER)).map_err(|error| store_error(&error))
+    }
+
+    fn is_begun(&self) -> Result<bool> {
+        let file = self.path.join(BEGUN_FILE);
+        file.try_exists()
+            .map_err(|wrong| io_error("cannot read", &file, &wrong))
+    }
+
+    /// A database is in it from now on. Where that cannot be noted the next start tries it again.
+    pub(crate) fn begin(&self) {
+        if self.is_begun().is_ok_and(|is_begun| is_begun) {
+            return;
+        }
+        let file = self.path.join(BEGUN_FILE);
+        let write = || {
+            let mut begun = File::create(&file)?;
+            begun.write_all(BEGUN_TEXT.as_bytes())?;
+            begun.sync_all()?;
+            File::open(&self.path)?.sync_all()
+        };
+        if let Err(wrong) = write() {
+            tracing::warn!(%wrong, file = %file.display(), "that a database was made here could not be noted");
+        }
     }
 
     pub(crate) fn log(&self) -> Result<Arc<FileDirectory>> {
         let path = self.path.join(LOG_FOLDER);
         let directory = FileDirectory::create(&path).map_err(|wrong| io_error("cannot open", &path, &wrong))?;
         Ok(Arc::new(directory))
+    }
+}
+
+/// A folder that is no data folder yet, and has folders in it already, is somebody's: those of another database, or a home.
+///
+/// Errors: 55000.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    if holds_data(path) || path.join(VERSION_FILE).exists() {
+        return Ok(());
+    }
+    // (What cannot be read is refused below.)
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let is_folder = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let names = entries
+        .filter(is_folder)
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    // Hidden ones, and that of a file system, are in the way of nobody.
+    let foreign = names
+        .filter(|name| !name.starts_with('.') && name != "lost+found")
+        .min();
+    match foreign {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("{} is not a data folder: it holds the folder {name}", path.display());
+            Err(Error::new(SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+                .with_hint("Give the database an empty folder, or one that is not there yet, with --data."))
+        }
     }
 }
 
@@ -183,13 +258,17 @@ fn check_version(path: &Path) -> Result<()> {
         }
         Err(wrong) if wrong.kind() == std::io::ErrorKind::NotFound => {
             if holds_data(path) {
-                let message = format!("{} is missing although the folder holds data", file.display());
-                return Err(Error::new(SqlState::DATA_CORRUPTED, message));
+                return Err(version_is_missing(&file));
             }
             write_version(&file)
         }
         Err(wrong) => Err(io_error("cannot read", &file, &wrong)),
     }
+}
+
+fn version_is_missing(file: &Path) -> Error {
+    let message = format!("{} is missing although the folder holds data", file.display());
+    Error::new(SqlState::DATA_CORRUPTED, message)
 }
 
 fn holds_data(path: &Path) -> bool {
@@ -248,11 +327,15 @@ pub struct CheckReport {
 ///
 /// Errors: XX001 with the place of the first damage; 55006 another process has it open; 58030.
 pub fn check(path: &Path) -> Result<CheckReport> {
-    if !path.join(VERSION_FILE).exists() {
-        let message = format!("{} is not a data folder: it has no file {VERSION_FILE}", path.display());
-        return Err(Error::new(SqlState::IO_ERROR, message));
-    }
+    check_is_data_folder(path)?;
     let folder = Folder::open(path)?;
+    folder.check_parts()?;
+    let has_data = holds_log(&path.join(LOG_FOLDER))? || folder.holds_store()?;
+    if !has_data {
+        let message = format!("{} holds neither a log nor a store", path.display());
+        return Err(Error::new(SqlState::DATA_CORRUPTED, message)
+            .with_detail("Either it was not opened yet, or what belongs there is missing."));
+    }
     let log = folder.log()?;
     let found = rubato_log::check(Arc::clone(&log) as _).map_err(|error| log_error(&error))?;
     let store = folder.store(STORE_CHECK_CACHE_BYTES)?;
@@ -271,6 +354,22 @@ pub fn check(path: &Path) -> Result<CheckReport> {
         index_entries: recovered.index_entries,
         unclaimed_keys: recovered.unclaimed_keys,
     })
+}
+
+/// Errors: 58030 if it is none, or may not be looked at; XX001 if its version is missing.
+fn check_is_data_folder(path: &Path) -> Result<()> {
+    let file = path.join(VERSION_FILE);
+    match std::fs::metadata(&file) {
+        Ok(_) => Ok(()),
+        Err(wrong) if !matches!(wrong.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(io_error("cannot look at", &file, &wrong))
+        }
+        Err(_) if holds_data(path) => Err(version_is_missing(&file)),
+        Err(_) => {
+            let message = format!("{} is not a data folder: it has no file {VERSION_FILE}", path.display());
+            Err(Error::new(SqlState::IO_ERROR, message))
+        }
+    }
 }
 
 const STORE_CHECK_CACHE_BYTES: usize = 64 << 20;

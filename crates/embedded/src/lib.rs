@@ -223,18 +223,22 @@ fn open_parts<T>(folder: &Folder, options: Options, open: impl FnOnce(Parts) -> 
         buffer_bytes_max: log_buffer,
         ..rubato_log::Options::default()
     };
-    open(Parts {
+    let opened = open(Parts {
         store,
         log,
         log_options,
         settings,
-    })
+    })?;
+    folder.begin();
+    Ok(opened)
 }
 
 /// An error of the operating system on a file.
 pub(crate) fn io_error(what: &str, path: &Path, wrong: &std::io::Error) -> Error {
     let code = match wrong.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => rubato_base::SqlState::DISK_FULL,
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded | std::io::ErrorKind::FileTooLarge => {
+            rubato_base::SqlState::DISK_FULL
+        }
         _ => rubato_base::SqlState::IO_ERROR,
     };
     Error::new(code, format!("{what} {}: {wrong}", path.display()))

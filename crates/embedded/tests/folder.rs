@@ -339,3 +339,97 @@ fn a_check_of_what_is_no_folder_says_so() {
         "and makes nothing"
     );
 }
+
+/// Both on one disk that is not mounted: rows that are written then would lie beneath the mount point.
+#[test]
+fn a_folder_without_log_and_store_is_no_empty_database() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("data");
+    Database::open(&folder, small())
+        .expect("opens")
+        .close()
+        .expect("closes");
+    let parts = ["log", "store"];
+    for part in parts {
+        std::fs::rename(folder.join(part), place.path().join(part)).expect("moves");
+    }
+    for are_there in [false, true] {
+        if are_there {
+            parts
+                .iter()
+                .for_each(|part| std::fs::create_dir(folder.join(part)).expect("makes"));
+        }
+        let refused = Database::open(&folder, small()).err().expect("refused");
+        for refused in [refused, check(&folder).expect_err("refused")] {
+            assert_eq!(refused.code().as_str(), "XX001", "{refused}");
+            assert!(refused.to_string().contains("are missing or empty"), "{refused}");
+        }
+        for part in parts {
+            assert_eq!(folder.join(part).exists(), are_there, "nothing is begun anew");
+        }
+    }
+    for part in parts {
+        std::fs::remove_dir(folder.join(part)).expect("removes");
+        std::fs::rename(place.path().join(part), folder.join(part)).expect("moves");
+    }
+    drop(Database::open(&folder, small()).expect("they are back"));
+    // One that an earlier version has made is known from its next start on; a check finds no data in it before.
+    let begun = folder.join("BEGUN");
+    std::fs::remove_file(&begun).expect("removes");
+    drop(Database::open(&folder, small()).expect("opens"));
+    assert!(begun.exists());
+    std::fs::remove_file(&begun).expect("removes");
+    for part in parts {
+        std::fs::remove_dir_all(folder.join(part)).expect("removes");
+    }
+    let found = check(&folder).expect_err("nothing is in it");
+    assert_eq!(found.code().as_str(), "XX001", "{found}");
+    assert!(found.to_string().contains("neither a log nor a store"), "{found}");
+}
+
+#[test]
+fn a_folder_with_folders_of_something_else_is_not_taken() {
+    let place = tempfile::tempdir().expect("a folder");
+    let names = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).expect("lists");
+        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        names
+    };
+    for name in ["base", ".hidden", "lost+found"] {
+        let folder = place.path().join(format!("with {name}"));
+        std::fs::create_dir_all(folder.join(name)).expect("makes");
+        std::fs::write(folder.join("secret"), "x").expect("writes");
+        let opened = Database::open(&folder, small());
+        if name != "base" {
+            opened.expect("nobody's").close().expect("closes");
+            Database::open(&folder, small()).expect("its own by now");
+            continue;
+        }
+        let refused = opened.err().expect("refused");
+        assert_eq!(refused.code().as_str(), "55000", "{refused}");
+        assert!(refused.to_string().contains("holds the folder base"), "{refused}");
+        assert_eq!(names(&folder), ["base", "secret"], "nothing is put between");
+        assert_eq!(check(&folder).expect_err("none").code().as_str(), "58030");
+    }
+}
+
+#[test]
+fn a_check_says_what_it_could_not_look_at() {
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("data");
+    let none = check(&folder).expect_err("not there");
+    assert!(none.to_string().contains("is not a data folder"), "{none}");
+    Database::open(&folder, small())
+        .expect("opens")
+        .close()
+        .expect("closes");
+    std::fs::remove_file(folder.join("VERSION")).expect("removes");
+    let lost = check(&folder).expect_err("damaged");
+    assert_eq!(lost.code().as_str(), "XX001", "{lost}");
+    assert!(lost.to_string().contains("VERSION is missing although"), "{lost}");
+    // A name that no file can have: as a folder that one may not look into, it says nothing of what is there.
+    let long = place.path().join("n".repeat(300));
+    let unseen = check(&long).expect_err("cannot be looked at");
+    assert!(unseen.to_string().contains("cannot look at"), "{unseen}");
+}

@@ -166,9 +166,10 @@ fn trees(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The file whose damage the engine tells of without its name, if it can be found. Some damage, as a table file that is cut, it takes for a
-/// failure of the operating system.
+/// failure of the operating system. Of a store that is being made nothing is damaged: what is missing there was not made.
 pub(crate) fn named(path: &Path, error: Error) -> Error {
-    if !matches!(error, Error::Corrupt { .. } | Error::Io { .. }) {
+    let is_being_made = exists(&path.join(MAKING)).is_ok_and(|is_there| is_there);
+    if is_being_made || !matches!(error, Error::Corrupt { .. } | Error::Io { .. }) {
         return error;
     }
     match find_damage(path) {
@@ -244,6 +245,20 @@ fn damaged(path: &Path, reason: &str) -> Error {
 mod tests {
     use super::*;
     use crate::EmbeddedStore;
+
+    #[test]
+    fn what_fails_while_a_store_is_made_is_no_damage() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(begin_making(folder.path()).expect("begins"));
+        fs::create_dir_all(folder.path().join("keyspaces/0")).expect("half of it");
+        let error = Error::Io {
+            file: "store".to_owned(),
+            reason: "too many open files".to_owned(),
+        };
+        assert_eq!(named(folder.path(), error.clone()), error);
+        finish_making(folder.path()).expect("as if it were whole");
+        assert!(matches!(named(folder.path(), error), Error::Corrupt { .. }));
+    }
 
     #[test]
     fn what_was_begun_of_a_store_and_not_finished_is_made_anew() {

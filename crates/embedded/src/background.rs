@@ -1,6 +1,6 @@
 //! The thread that makes checkpoints and looks after a log that cannot grow.
 
-use rubato_base::Result;
+use rubato_base::{Error, LineLimit, Result};
 use rubato_node::Node;
 use rubato_stages::worker::STACK_BYTES;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -93,6 +93,10 @@ fn run(node: &Node, signal: &Signal) {
     let mut warming_up = true;
     let mut appended = node.appended_lsn();
     let mut pause = LOOK_EVERY;
+    let mut failures = Failures {
+        begun: Instant::now(),
+        lines: LineLimit::default(),
+    };
     loop {
         let stop = signal.stop.lock().unwrap_or_else(PoisonError::into_inner);
         let (stop, _) = signal
@@ -110,6 +114,7 @@ fn run(node: &Node, signal: &Signal) {
             node.look_after_log();
             log_looked_at = Instant::now();
         }
+        failures.count();
         if Instant::now() < not_before || !node.checkpoint_is_due() {
             continue;
         }
@@ -117,9 +122,34 @@ fn run(node: &Node, signal: &Signal) {
         match node.checkpoint() {
             Ok(report) => tracing::debug!(rows = report.rows, log_start = report.log_start, "checkpoint"),
             Err(error) => {
-                tracing::warn!(%error, "a checkpoint failed and will be tried again");
+                failures.tell(&error);
                 not_before = Instant::now() + PAUSE_AFTER_FAILURE;
             }
+        }
+    }
+}
+
+/// What is logged of checkpoints that fail: a full disk may stay so for days.
+struct Failures {
+    begun: Instant,
+    lines: LineLimit,
+}
+
+impl Failures {
+    fn now_us(&self) -> u64 {
+        self.begun.elapsed().as_micros() as u64
+    }
+
+    fn tell(&mut self, error: &Error) {
+        if self.lines.may_say(error.message(), self.now_us()) {
+            tracing::warn!(%error, "a checkpoint failed and will be tried again");
+        }
+    }
+
+    /// How many had no line.
+    fn count(&mut self) {
+        if let Some(more) = self.lines.take_left_out(self.now_us()) {
+            tracing::warn!(more, "further checkpoints failed within a minute");
         }
     }
 }

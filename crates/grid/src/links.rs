@@ -171,17 +171,22 @@ impl Links {
         }
     }
 
-    /// Somebody has connected. None: there are too many of whom nothing is known, and the connection is to be closed at once.
-    pub fn on_accepted(&mut self, address: &str, now_us: u64) -> Option<ConnectionId> {
+    /// Somebody has connected.
+    ///
+    /// Errors: why the connection is to be closed at once.
+    pub fn on_accepted(&mut self, address: &str, now_us: u64) -> Result<ConnectionId, &'static str> {
+        if self.stopped {
+            return Err("this node is being stopped, or is none of the grid any more");
+        }
         let is_stranger = |connection: &&Connection| {
             matches!(connection.stage, Stage::Accepting(_)) || connection.node == Some(APPLICANT)
         };
-        if self.stopped || self.connections.values().filter(is_stranger).count() >= GREETINGS_MAX {
-            return None;
+        if self.connections.values().filter(is_stranger).count() >= GREETINGS_MAX {
+            return Err("too many connections of strangers");
         }
         let accepting = Accepting::new(self.identity.clone(), self.random.nonce(), now_us);
         let stage = Stage::Accepting(Box::new(accepting));
-        Some(self.add(stage, None, address.to_string(), false))
+        Ok(self.add(stage, None, address.to_string(), false))
     }
 
     /// A connection that was to be dialled has come about.

@@ -196,7 +196,10 @@ fn each_refusal_is_a_sentence_at_both_ends() {
         ..identity(1)
     };
     let (first, second) = refusals(other_secret, identity(2));
-    assert_eq!(first, "node 2 does not have the secret of the node that refuses");
+    assert_eq!(
+        first,
+        "node 2 and the node at the other end have different secrets: all nodes of a grid have the same"
+    );
     assert_eq!(second, format!("the other end refuses: {first}"));
     let (first, second) = refusals(identity(1), identity(3));
     assert_eq!(first, "node 2 was dialled and node 3 answers");

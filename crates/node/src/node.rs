@@ -647,6 +647,7 @@ impl Node {
             log_bytes: counters.bytes,
             log_records: counters.records,
             checkpoints: self.0.checkpoints.load(Ordering::Relaxed),
+            stored_bytes: self.0.store.bytes_used().unwrap_or(0),
         }
     }
 }
@@ -678,4 +679,6 @@ pub struct NodeFigures {
     pub log_records: u64,
     /// Checkpoints made.
     pub checkpoints: u64,
+    /// What the store takes on the disk.
+    pub stored_bytes: u64,
 }

@@ -158,7 +158,7 @@ impl Engine for NodeEngine {
 }
 
 /// Names of `AbortReason`, in its order.
-const ABORT_REASONS: [&str; 7] = [
+const ABORT_REASONS: [&str; 8] = [
     "read_changed",
     "range_changed",
     "deadlock",
@@ -166,10 +166,32 @@ const ABORT_REASONS: [&str; 7] = [
     "formula_failed",
     "escrow",
     "in_doubt",
+    "too_old",
 ];
 
 /// Names of `WaitReason`, in its order.
-const WAIT_REASONS: [&str; 6] = ["queue", "after", "ordered", "reader", "prepared", "table"];
+const WAIT_REASONS: [&str; 8] = [
+    "queue",
+    "after",
+    "ordered",
+    "reader",
+    "prepared",
+    "table",
+    "tick",
+    "elsewhere",
+];
+
+/// A sample for each reason: there are as many names as reasons.
+fn by_reason<const REASONS: usize>(
+    text: &mut MetricsText,
+    (name, help): (&str, &str),
+    (reasons, counts): ([&str; REASONS], [u64; REASONS]),
+) {
+    text.counter(name, help);
+    for (reason, count) in reasons.into_iter().zip(counts) {
+        text.sample(name, &[("reason", reason)], count);
+    }
+}
 
 /// Figures of a node and of its workers' stages.
 struct NodeMetrics {
@@ -246,14 +268,10 @@ impl MetricsSource for NodeMetrics {
             text.sample(name, &[("way", "one_round")], commits.in_one_round);
             text.sample(name, &[("way", "two_phases")], commits.in_two_phases);
         }
-        text.counter("rubato_aborts_total", "Aborts of the protocol by reason.");
-        for (reason, count) in ABORT_REASONS.iter().zip(protocol.aborts) {
-            text.sample("rubato_aborts_total", &[("reason", reason)], count);
-        }
-        text.counter("rubato_waits_total", "Waits of the protocol by reason.");
-        for (reason, count) in WAIT_REASONS.iter().zip(protocol.waits) {
-            text.sample("rubato_waits_total", &[("reason", reason)], count);
-        }
+        let aborts = ("rubato_aborts_total", "Aborts of the protocol by reason.");
+        by_reason(text, aborts, (ABORT_REASONS, protocol.aborts));
+        let waits = ("rubato_waits_total", "Waits of the protocol by reason.");
+        by_reason(text, waits, (WAIT_REASONS, protocol.waits));
         let gauges = [
             (
                 "rubato_live_transactions",
@@ -261,6 +279,11 @@ impl MetricsSource for NodeMetrics {
                 figures.live_transactions,
             ),
             ("rubato_memory_bytes", "What rows in memory take.", figures.memory_bytes),
+            (
+                "rubato_stored_bytes",
+                "What the store takes on the disk.",
+                usize::try_from(figures.stored_bytes).unwrap_or(usize::MAX),
+            ),
             (
                 "rubato_dirty_rows",
                 "Rows that the store has not got yet.",

@@ -242,8 +242,8 @@ fn who_does_not_belong_to_the_grid_is_refused_in_a_sentence() {
     // Another secret, and none.
     std::fs::write(grid.folder.path().join("other"), "another secret, as long\n").unwrap();
     let refused = grid.refused(1, "other", &["--join", &at_first]);
-    assert!(refused.contains("does not have the secret"), "{refused}");
-    eventually("it is logged", || grid.log_has(0, "does not have the secret"));
+    assert!(refused.contains("have different secrets"), "{refused}");
+    eventually("it is logged", || grid.log_has(0, "have different secrets"));
     let refused = grid.refused(1, "nothing", &["--join", &at_first]);
     assert!(refused.contains("nothing"), "{refused}");
     // A folder with data of its own, or of another grid.

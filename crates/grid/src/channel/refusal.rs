@@ -131,7 +131,11 @@ impl fmt::Display for Refusal {
                 "the node that refuses wants {ours} behind frames, the other {theirs}: the setting has to be the same on all nodes"
             ),
             Refusal::WrongSecret(node) => {
-                write!(f, "node {} does not have the secret of the node that refuses", node.0)
+                write!(
+                    f,
+                    "node {} and the node at the other end have different secrets: all nodes of a grid have the same",
+                    node.0
+                )
             }
             Refusal::Unknown(node) => write!(f, "node {} is no member of the grid", node.0),
             Refusal::OlderLife { node, life, seen } => {

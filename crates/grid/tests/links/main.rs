@@ -435,11 +435,14 @@ fn strangers_are_told_so_and_are_few() {
     // Those that say nothing have their time, and others come behind them.
     let now_us = network.now_us;
     for _ in 0..GREETINGS_MAX {
-        assert!(network.nodes[0].on_accepted("10.0.0.9:1", now_us).is_some());
+        assert!(network.nodes[0].on_accepted("10.0.0.9:1", now_us).is_ok());
     }
-    assert!(network.nodes[0].on_accepted("10.0.0.9:1", now_us).is_none());
+    assert_eq!(
+        network.nodes[0].on_accepted("10.0.0.9:1", now_us),
+        Err("too many connections of strangers")
+    );
     network.run_us(6_000_000);
-    assert!(network.nodes[0].on_accepted("10.0.0.9:1", network.now_us).is_some());
+    assert!(network.nodes[0].on_accepted("10.0.0.9:1", network.now_us).is_ok());
     assert!(network.nodes[0].is_up(NodeId(1)), "nobody else is disturbed");
 }
 
@@ -456,7 +459,7 @@ fn nodes_that_do_not_belong_together_say_why() {
     let no_member = identity(3);
     let cases = [
         (other_grid, "two grids: "),
-        (other_secret, "does not have the secret"),
+        (other_secret, "have different secrets"),
         (no_member, "node 3 is no member of the grid"),
     ];
     for (other, expected) in cases {
@@ -562,7 +565,10 @@ fn a_node_that_stops_or_is_removed_says_so() {
         why: "the other end closes the channel: the node is being stopped".to_string(),
     };
     assert!(network.events(0).contains(&down));
-    assert!(network.nodes[1].on_accepted("somebody", network.now_us).is_none());
+    assert_eq!(
+        network.nodes[1].on_accepted("somebody", network.now_us),
+        Err("this node is being stopped, or is none of the grid any more")
+    );
     network.nodes[0].remove_peer(NodeId(2));
     network.run_us(WAIT_US_MAX);
     assert!(!network.nodes[0].is_up(NodeId(2)));

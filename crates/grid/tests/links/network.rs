@@ -203,13 +203,13 @@ impl Network {
             Parcel::Connect { from, connection } => {
                 let dialling = (from, connection);
                 match node.on_accepted(&from.to_string(), now_us) {
-                    Some(id) => {
+                    Ok(id) => {
                         self.connected += 1;
                         self.ends.insert(dialling, (place, id));
                         self.ends.insert((place, id), dialling);
                         self.send(dialling, Parcel::Connected);
                     }
-                    None => self.send(dialling, Parcel::Closed),
+                    Err(_) => self.send(dialling, Parcel::Closed),
                 }
             }
             Parcel::Connected => node.on_connected(id, now_us),

@@ -8,12 +8,11 @@ use super::folder::{Place, write_outdated};
 use super::logs_seen::LogsSeen;
 use super::names::Names;
 use super::socket::Socket;
-use super::strangers::LineLimit;
 use super::{News, PEER_BYTES_MAX, Peers};
 use crate::worker::port::WorkerPort;
 use mio::net::TcpListener;
 use mio::{Interest, Registry, Token};
-use rubato_base::{Error, Lsn, NodeId, SqlState};
+use rubato_base::{Error, LineLimit, Lsn, NodeId, SqlState};
 use rubato_grid::channel::number_of_life;
 use rubato_grid::links::{Action, ConnectionId, Event, Links, PeerState, PeerStatus, Sent};
 use rubato_node::grid::{GridMessage, GridNode};
@@ -283,10 +282,12 @@ impl Carrier {
         loop {
             match self.listener.accept() {
                 Ok((stream, address)) => {
-                    let Some(id) = self.links.on_accepted(&address.to_string(), self.now_us()) else {
-                        let why = "too many connections of strangers";
-                        self.note_stranger(&address.to_string(), why);
-                        continue;
+                    let id = match self.links.on_accepted(&address.to_string(), self.now_us()) {
+                        Ok(id) => id,
+                        Err(why) => {
+                            self.note_stranger(&address.to_string(), why);
+                            continue;
+                        }
                     };
                     let socket = Socket::accepted(stream, token_of(id), &self.registry);
                     self.add(id, socket);

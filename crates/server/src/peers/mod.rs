@@ -16,7 +16,6 @@ mod logs_seen;
 mod names;
 mod seen;
 mod socket;
-mod strangers;
 
 pub(crate) use folder::{GridWishes, Place, take_place};
 

@@ -237,12 +237,16 @@ impl<W: SqlWorker> WorkerLoop<W> {
 
     /// Acts on every deadline that has passed.
     pub(super) fn on_deadlines(&mut self, now_us: i64) {
+        self.count_refused(now_us);
         while let Some((_, index, session)) = pop_due(&mut self.login_deadlines, now_us) {
             if self
                 .find(index, session)
                 .is_some_and(|connection| matches!(connection.phase, Phase::Login(_)))
             {
-                tracing::info!(session = session.0, "a client did not log in in time");
+                let why = "a client did not log in in time";
+                if self.refused.may_say(why, now_us.unsigned_abs()) {
+                    tracing::info!(session = session.0, "{why}");
+                }
                 WireRefusal::count(&self.shared);
                 self.forget(index);
             }

@@ -18,7 +18,7 @@ use connection::Connection;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use port::{Letter, WorkerPort};
-use rubato_base::{Lsn, SessionId};
+use rubato_base::{LineLimit, Lsn, SessionId};
 use rubato_sql::client::{Request, Responder};
 use rubato_stages::worker::{PuttingOff, StatementWorker};
 use sender::Sender;
@@ -138,6 +138,8 @@ pub(crate) struct WorkerLoop<W: SqlWorker> {
     idle_deadlines: BTreeSet<(i64, usize, SessionId)>,
     stalled: usize,
     stall_check_at_us: i64,
+    /// What is logged of connections that are refused.
+    refused: LineLimit,
     stopping: Option<Stopping>,
     sender: Option<Sender>,
     own_sends: sender::OwnSends,
@@ -195,6 +197,7 @@ impl<W: SqlWorker> WorkerLoop<W> {
             idle_deadlines: BTreeSet::new(),
             stalled: 0,
             stall_check_at_us: 0,
+            refused: LineLimit::default(),
             stopping: None,
         }
     }

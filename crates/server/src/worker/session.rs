@@ -4,6 +4,7 @@ use super::connection::{Phase, pg};
 use super::flow::Progress;
 use super::port::Unwanted;
 use super::shared::is_loopback;
+use super::time::steady_us;
 use super::transport::Transport;
 use super::{SqlWorker, WireRefusal, WorkerLoop};
 use crate::login::{LoginRules, LoginStep};
@@ -105,11 +106,22 @@ impl<W: SqlWorker> WorkerLoop<W> {
         if let Some(responder) = self.responder(index) {
             responder.fatal(error);
         }
+        let now_us = steady_us();
+        self.count_refused(now_us);
         if let Some(connection) = self.connections.get_mut(index) {
-            tracing::info!(peer = %connection.peer, %error, "a connection was refused");
+            if self.refused.may_say(error.message(), now_us.unsigned_abs()) {
+                tracing::info!(peer = %connection.peer, %error, "a connection was refused");
+            }
             connection.phase = Phase::Leaving;
         }
         Progress::Again
+    }
+
+    /// How many refused connections are not in the log: anybody can have any number of them refused.
+    pub(super) fn count_refused(&mut self, now_us: i64) {
+        if let Some(more) = self.refused.take_left_out(now_us.unsigned_abs()) {
+            tracing::info!(more, "further connections were refused within a minute");
+        }
     }
 
     // The one byte of the answer fits into the socket's buffer, which is still empty; if not, the client is let go.

@@ -1,16 +1,17 @@
-//! How much of the log belongs to those who come to the grid's port and are not of the grid: anybody can do that as often as he likes.
+//! How much of the program's log belongs to what can happen as often as anybody likes, such as a connection that is refused, or as long as
+//! something lasts, such as a disk that is full.
 
 use std::collections::BTreeMap;
 
 /// Lines for each reason in a minute.
 const LINES_MAX: u32 = 5;
-/// Reasons of which there are lines in a minute: a stranger may have something to say about each, so that there is no end of them.
+/// Reasons of which there are lines in a minute: strangers have a part in what some say, so that there is no end of them.
 const REASONS_MAX: usize = 8;
 const MINUTE_US: u64 = 60_000_000;
 
 /// Says which lines are written, a minute at a time, and counts the others.
 #[derive(Debug, Default)]
-pub(super) struct LineLimit {
+pub struct LineLimit {
     /// When the minute ends. It begins with the first line behind the last one.
     until_us: u64,
     lines: BTreeMap<String, u32>,
@@ -18,8 +19,9 @@ pub(super) struct LineLimit {
 }
 
 impl LineLimit {
-    /// Whether there is a line for somebody who was refused for this reason; else it is counted.
-    pub(super) fn may_say(&mut self, why: &str, now_us: u64) -> bool {
+    /// Whether there is a line for what has happened now, in microseconds by any clock, for this reason; else it is counted. What was left out
+    /// before is to be taken first.
+    pub fn may_say(&mut self, why: &str, now_us: u64) -> bool {
         // What was left out and is not told yet is added to this minute's.
         if now_us >= self.until_us {
             self.until_us = now_us + MINUTE_US;
@@ -38,8 +40,8 @@ impl LineLimit {
         may
     }
 
-    /// How many had no line, once their minute is over.
-    pub(super) fn take_left_out(&mut self, now_us: u64) -> Option<u64> {
+    /// How often there was no line, once the minute is over.
+    pub fn take_left_out(&mut self, now_us: u64) -> Option<u64> {
         let is_told = self.left_out > 0 && now_us >= self.until_us;
         is_told.then(|| std::mem::take(&mut self.left_out))
     }

@@ -142,7 +142,7 @@ pub struct TpchArguments {
     )]
     pub urls: Vec<String>,
     /// How large the tables are: 1 is about a gigabyte
-    #[arg(long, default_value_t = 0.1)]
+    #[arg(long, default_value_t = 0.1, value_parser = tpch_scale)]
     pub scale: f64,
     /// Runs of each query, of which the median counts
     #[arg(long, default_value_t = 3)]
@@ -171,7 +171,7 @@ pub struct CommonArguments {
     )]
     pub urls: Vec<String>,
     /// Clients, each with a session and a thread
-    #[arg(long, alias = "clients", default_value_t = 10)]
+    #[arg(long, alias = "clients", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     pub terminals: u64,
     /// Seconds to measure
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
@@ -180,7 +180,7 @@ pub struct CommonArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub warmup: f64,
     /// Rounds; with several servers they alternate: A B A B
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
     /// Seed of all data and choices
     #[arg(long, default_value_t = 1)]
@@ -260,13 +260,13 @@ pub struct TpccArguments {
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0)]
     pub think_time: f64,
     /// Order lines supplied by another warehouse, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
     pub remote_items: f64,
     /// Payments by a customer of another warehouse, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 15.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 15.0, value_parser = percent)]
     pub remote_payments: f64,
     /// Both of these together: so many percent of the order lines, and of the payments as many, but not less than the specification's 15
-    #[arg(long, value_name = "PERCENT", conflicts_with_all = ["remote_items", "remote_payments"])]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["remote_items", "remote_payments"])]
     pub remote_share: Option<f64>,
     /// Update the rows all terminals share first in a transaction, not last
     #[arg(long)]
@@ -295,7 +295,7 @@ pub struct YcsbArguments {
     /// Records of 1 KB
     #[arg(long, default_value_t = 100_000)]
     pub records: u64,
-    /// Columns a record is divided into: 10 or 24
+    /// Columns a record is divided into, 1 to 1000; the paper has 24
     #[arg(long, default_value_t = 10)]
     pub columns: usize,
 }
@@ -331,6 +331,41 @@ impl From<HotspotStyle> for Style {
     }
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| "a number is expected".to_owned())?;
+    match (0.0..=100.0).contains(&percent) {
+        true => Ok(percent),
+        false => Err("0 to 100 percent".to_owned()),
+    }
+}
+
+fn tpch_scale(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| "a number is expected".to_owned())?;
+    match gives_each_part_its_suppliers(scale) {
+        true => Ok(scale),
+        false => Err(
+            "of so few suppliers the formula of TPC-H gives a part the same one twice: 0.01, or 0.03 and more, will do"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Suppliers of TPC-H at scale 1.
+const TPCH_SUPPLIERS: f64 = 10_000.0;
+/// Suppliers of each part.
+const TPCH_SUPPLIERS_OF_PART: u64 = 4;
+/// Parts are so many times as many as suppliers.
+const TPCH_PARTS_SHARE: u64 = 20;
+
+/// Whether the four suppliers of each part are four. Of `suppliers` it has the one behind the last by `suppliers / 4 + (part - 1) / suppliers`,
+/// around and around.
+fn gives_each_part_its_suppliers(scale: f64) -> bool {
+    let suppliers = (scale * TPCH_SUPPLIERS) as u64;
+    let is_apart = |step: u64| (1..TPCH_SUPPLIERS_OF_PART).all(|times| !(times * step).is_multiple_of(suppliers));
+    let steps = || (0..TPCH_PARTS_SHARE).map(|round| suppliers / TPCH_SUPPLIERS_OF_PART + round);
+    scale.is_finite() && suppliers > 0 && steps().all(is_apart)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -360,6 +395,34 @@ mod tests {
         assert_eq!((tpcc.common.urls.len(), tpcc.warehouses, tpcc.common.rounds), (2, 8, 3));
         assert!(!tpcc.load.is_wanted() && !tpcc.common.check && tpcc.pipeline);
         assert_eq!(tpcc.common.run_settings().terminals, 16);
+    }
+
+    #[test]
+    fn what_would_measure_nothing_is_refused() {
+        let parses = |line: &str| Program::try_parse_from(line.split_whitespace()).is_ok();
+        for line in [
+            "x tpcc --terminals 0",
+            "x hotspot --rounds 0",
+            "x tpcc --remote-share 200",
+            "x tpcc --remote-items -1",
+            "x tpcc --remote-payments NaN",
+            "x tpch --scale 0",
+            "x tpch --scale -1",
+            "x tpch --scale 0.001",
+            "x tpch --scale 0.005",
+            "x tpch --scale 0.012",
+        ] {
+            assert!(!parses(line), "{line}");
+        }
+        for line in [
+            "x tpcc --terminals 1 --rounds 1 --remote-share 100",
+            "x tpch --scale 0.01",
+            "x tpch --scale 0.03",
+            "x tpch --scale 1",
+        ] {
+            assert!(parses(line), "{line}");
+        }
+        assert!((300..2_000).all(|suppliers| gives_each_part_its_suppliers(f64::from(suppliers) / TPCH_SUPPLIERS)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 
 use rubato_workload::Client;
 
@@ -12,7 +13,7 @@ use crate::loading::LoadTimes;
 use crate::paper;
 use crate::plot;
 use crate::report::{CheckReport, Comparison, Headline, RoundReport, TargetReport};
-use crate::url::Target;
+use crate::url::{Target, isolation_level};
 use crate::wire::Connection;
 
 /// One workload with its settings, on any target.
@@ -63,6 +64,9 @@ impl Sessions {
 /// # Errors
 /// [`BenchError::ChecksFailed`] after everything was written, if a check did not hold; other errors end the run.
 pub fn execute(command: &BenchCommand, out: &mut dyn Write) -> Result<(), BenchError> {
+    if let Some(common) = common_of(command) {
+        check_reports([&common.json, &common.svg])?;
+    }
     let comparison = match command {
         BenchCommand::Tpcc(arguments) => compare(&arguments.common, arguments.pipeline, |sessions| {
             tpcc::TpccBenchmark::new(arguments, sessions)
@@ -75,11 +79,8 @@ pub fn execute(command: &BenchCommand, out: &mut dyn Write) -> Result<(), BenchE
         BenchCommand::Paper(arguments) => return paper::run(arguments, &paper::Stopper::default(), out),
         BenchCommand::Overload(arguments) => return paper::run_overload(arguments, &paper::Stopper::default(), out),
     };
-    let common = match command {
-        BenchCommand::Tpcc(arguments) => &arguments.common,
-        BenchCommand::Ycsb(arguments) => &arguments.common,
-        BenchCommand::Hotspot(arguments) => &arguments.common,
-        BenchCommand::Tpch(_) | BenchCommand::Paper(_) | BenchCommand::Overload(_) => return Ok(()),
+    let Some(common) = common_of(command) else {
+        return Ok(());
     };
     write!(out, "{comparison}")?;
     if let Some(path) = &common.json {
@@ -95,6 +96,25 @@ pub fn execute(command: &BenchCommand, out: &mut dyn Write) -> Result<(), BenchE
     }
 }
 
+/// What workloads share that are compared.
+fn common_of(command: &BenchCommand) -> Option<&CommonArguments> {
+    match command {
+        BenchCommand::Tpcc(arguments) => Some(&arguments.common),
+        BenchCommand::Ycsb(arguments) => Some(&arguments.common),
+        BenchCommand::Hotspot(arguments) => Some(&arguments.common),
+        BenchCommand::Tpch(_) | BenchCommand::Paper(_) | BenchCommand::Overload(_) => None,
+    }
+}
+
+/// Makes the files of the reports: what was measured for minutes is not to be lost since it cannot be written.
+fn check_reports(paths: [&Option<PathBuf>; 2]) -> Result<(), BenchError> {
+    for path in paths.into_iter().flatten() {
+        let opened = fs::File::options().create(true).append(true).open(path);
+        opened.map_err(|wrong| BenchError::Arguments(format!("cannot write {}: {wrong}", path.display())))?;
+    }
+    Ok(())
+}
+
 /// Loads every target, then alternates the rounds, then checks.
 fn compare<B: Benchmark>(
     common: &CommonArguments,
@@ -104,8 +124,8 @@ fn compare<B: Benchmark>(
     let mut runs = Vec::new();
     for url in &common.urls {
         let target = Target::parse(url)?;
-        let level = target.isolation.as_deref().or(common.isolation.as_deref());
-        let isolation = level.map(isolation_level).transpose()?;
+        let asked = common.isolation.as_deref().map(isolation_level).transpose()?;
+        let isolation = target.isolation.clone().or(asked);
         let sessions = Sessions {
             target,
             isolation,
@@ -172,15 +192,6 @@ pub(crate) fn unchecked(error: &BenchError) -> CheckReport {
     }
 }
 
-/// The level as the server spells it; this also keeps quotes out of the statement.
-fn isolation_level(text: &str) -> Result<String, BenchError> {
-    let level = text.trim().to_lowercase().replace(['-', '_'], " ");
-    match level.as_str() {
-        "read committed" | "repeatable read" | "serializable" => Ok(level),
-        _ => Err(BenchError::Arguments(format!("`{text}` is no isolation level"))),
-    }
-}
-
 /// Version and isolation level as the server reports them.
 fn describe(sessions: &Sessions) -> Result<TargetReport, BenchError> {
     let mut connection = sessions.open()?;
@@ -207,12 +218,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn isolation_levels_are_spelled_freely_but_nothing_else_passes() {
-        assert_eq!(
-            isolation_level("Read-Committed").ok().as_deref(),
-            Some("read committed")
-        );
-        assert_eq!(isolation_level("SERIALIZABLE").ok().as_deref(), Some("serializable"));
-        assert!(isolation_level("serializable'; DROP TABLE x; --").is_err());
+    fn a_report_that_cannot_be_written_is_refused_before_anything_runs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let good = folder.path().join("report.json");
+        assert!(check_reports([&Some(good.clone()), &None]).is_ok());
+        let refused = check_reports([&Some(good), &Some(folder.path().join("none/plot.svg"))]);
+        let refused = refused.expect_err("its folder is not there").to_string();
+        assert!(refused.contains("plot.svg"), "{refused}");
     }
 }

@@ -122,13 +122,22 @@ struct Query {
     root_certificates: Option<PathBuf>,
 }
 
+/// The level as the server spells it; this also keeps quotes out of the statement.
+pub(crate) fn isolation_level(text: &str) -> Result<String, BenchError> {
+    let level = text.trim().to_lowercase().replace(['-', '_'], " ");
+    match level.as_str() {
+        "read committed" | "repeatable read" | "serializable" => Ok(level),
+        _ => Err(BenchError::Arguments(format!("`{text}` is no isolation level"))),
+    }
+}
+
 fn settings(query: &str) -> Result<Query, BenchError> {
     let mut settings = Query::default();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
             "options" => settings.options = Some(decode(value)?),
-            "isolation" => settings.isolation = Some(decode(value)?),
+            "isolation" => settings.isolation = Some(isolation_level(&decode(value)?)?),
             "sslmode" => settings.ssl_mode = SslMode::parse(&decode(value)?).map_err(BenchError::Url)?,
             "sslrootcert" => settings.root_certificates = Some(root_certificates(decode(value)?)?),
             "application_name" | "connect_timeout" => {}
@@ -212,9 +221,20 @@ mod tests {
     }
 
     #[test]
+    fn isolation_levels_are_spelled_freely_but_nothing_else_passes() {
+        assert_eq!(
+            isolation_level("Read-Committed").ok().as_deref(),
+            Some("read committed")
+        );
+        assert_eq!(isolation_level("SERIALIZABLE").ok().as_deref(), Some("serializable"));
+        assert!(isolation_level("serializable'; DROP TABLE x; --").is_err());
+    }
+
+    #[test]
     fn an_isolation_level_may_be_named() {
         let target = Target::parse("postgres://h/x?isolation=read-committed").expect("a URL");
-        assert_eq!(target.isolation.as_deref(), Some("read-committed"));
+        assert_eq!(target.isolation.as_deref(), Some("read committed"));
+        assert!(Target::parse("postgres://h/x?isolation=foo").is_err());
     }
 
     #[test]

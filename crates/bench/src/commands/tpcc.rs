@@ -149,6 +149,24 @@ impl TpccBenchmark {
     }
 }
 
+impl TpccBenchmark {
+    /// Whether the tables that are there have all warehouses.
+    fn check_loaded(&self, sessions: &Sessions) -> Result<(), BenchError> {
+        let mut client = sessions.open()?;
+        let counted = client
+            .prepare("SELECT COUNT(*) FROM warehouse")
+            .and_then(|statement| client.execute(statement, &[])?.int(0, 0));
+        let loaded = counted.map_err(sessions.failed("counting the warehouses"))?;
+        let (name, asked) = (&sessions.target.name, self.settings.scale.warehouses);
+        match loaded < asked {
+            true => Err(BenchError::Arguments(format!(
+                "{name} has {loaded} of {asked} warehouses: say --warehouses {loaded}, or load them anew"
+            ))),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Benchmark for TpccBenchmark {
     fn name(&self) -> String {
         "TPC-C".to_owned()
@@ -183,7 +201,7 @@ impl Benchmark for TpccBenchmark {
 
     fn load(&mut self, sessions: &Sessions) -> Result<Option<LoadTimes>, BenchError> {
         if !self.is_loaded_anew {
-            return Ok(None);
+            return self.check_loaded(sessions).map(|()| None);
         }
         let (scale, seed) = (self.settings.scale, self.settings.seed);
         timed(|| load(|| sessions.open(), scale, seed, self.load_sessions, self.progress)).map(Some)

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rubato_workload::ycsb::{
-    self, Distribution, InsertedRecords, Shape, Workload, YcsbTerminal, count_records, create_table, load_parts,
+    self, Distribution, InsertedRecords, Shape, Workload, YcsbTerminal, count_columns, count_records, create_table,
+    load_parts,
 };
 use rubato_workload::{Client, Placement};
 
@@ -149,7 +150,15 @@ impl YcsbBenchmark {
         if let Some(records) = self.records.get(&sessions.target.name) {
             return Ok(records.clone());
         }
-        let counted = count_records(&mut sessions.open()?).map_err(sessions.failed("counting the records"))?;
+        let mut client = sessions.open()?;
+        let columns = count_columns(&mut client).map_err(sessions.failed("counting the columns"))?;
+        if columns != self.settings.shape.columns {
+            return Err(BenchError::Arguments(format!(
+                "the records of {} are divided into {columns} columns: say --columns {columns}, or load them anew",
+                sessions.target.name
+            )));
+        }
+        let counted = count_records(&mut client).map_err(sessions.failed("counting the records"))?;
         let records = InsertedRecords::new(counted);
         self.records.insert(sessions.target.name.clone(), records.clone());
         Ok(records)

@@ -47,6 +47,17 @@ pub fn count_records<C: Client>(client: &mut C) -> Result<u64, ClientError> {
     u64::try_from(count).map_err(|_| ClientError::unexpected("a negative count"))
 }
 
+/// Columns that its records are divided into.
+///
+/// # Errors
+/// What the client reported.
+pub fn count_columns<C: Client>(client: &mut C) -> Result<usize, ClientError> {
+    let sql = "SELECT COUNT(*) FROM pg_attribute WHERE attrelid = 'usertable'::regclass AND attname LIKE 'field%' AND NOT attisdropped";
+    let statement = client.prepare(sql)?;
+    let count = client.execute(statement, &[])?.int(0, 0)?;
+    usize::try_from(count).map_err(|_| ClientError::unexpected("a negative count"))
+}
+
 /// A range of record numbers, loaded by one COPY.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadPart {

@@ -9,7 +9,7 @@ mod load;
 mod terminal;
 
 pub use distribution::{Distribution, Zipfian};
-pub use load::{LoadPart, count_records, create_table, load_parts, settle};
+pub use load::{LoadPart, count_columns, count_records, create_table, load_parts, settle};
 pub use terminal::{InsertedRecords, YcsbTerminal};
 
 /// Shares of the operations in percent; they add up to 100.

@@ -155,6 +155,10 @@ impl Printer {
         sql.clone_into(&mut self.sql);
         let started = Instant::now();
         let outcome = client.query(sql, self);
+        if outcome.is_err() && self.rows.is_empty() {
+            // It has failed before its first row: there is no table.
+            self.columns.clear();
+        }
         self.flush_rows();
         if self.timing {
             print(&format!("Time: {:.3} ms\n", started.elapsed().as_secs_f64() * 1e3));

@@ -170,6 +170,7 @@ fn views_made_of_what_is_shown_of_others_have_their_columns() {
         "(a1, b) as select a, id from t order by b",
         "(x) as select 1 as a union select 2 order by a",
         "(x, y) as select a, sum(id) from t group by rollup (a)",
+        "(x) as select id from t order by a fetch first (1::bigint) rows with ties",
     ];
     for (number, query) in made.iter().enumerate() {
         for kind in ["view", "materialized view"] {
@@ -199,6 +200,15 @@ fn views_made_of_what_is_shown_of_others_have_their_columns() {
         }
     }
     world.must(0, "create view v (x, y) as select id, a from t order by id");
+    world.must(
+        0,
+        "create view tied as select id from t order by a fetch first (1::bigint) rows with ties",
+    );
+    let shown = world.rows(0, "select pg_get_viewdef('tied')").join("\n");
+    assert!(
+        shown.ends_with("ORDER BY a FETCH FIRST (1::BIGINT) ROWS WITH TIES;"),
+        "{shown}"
+    );
     let shown = world.rows(0, "select pg_get_viewdef('v')").join("\n");
     world.must(
         0,

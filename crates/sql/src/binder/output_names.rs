@@ -3,6 +3,7 @@
 
 use super::labels::column_name;
 use crate::catalog::{Table, View};
+use crate::parser::with_tied_counts;
 use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
 use crate::system_tables::quoted;
 use sqlparser::ast;
@@ -27,11 +28,11 @@ fn with_output_names(text: &str, view: &str, columns: &[&str]) -> String {
     let Ok(ast::Statement::Query(mut query)) = parsed.map(|parsed| parsed.statement) else {
         return text.to_owned();
     };
-    match name_columns(&mut query, columns) {
+    with_tied_counts(match name_columns(&mut query, columns) {
         Some(former) if former == columns => text.to_owned(),
         Some(_) => query.to_string(),
         None => around(text, view, columns),
-    }
+    })
 }
 
 /// The text as a query in FROM, whose alias names the columns.

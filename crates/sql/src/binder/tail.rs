@@ -97,6 +97,10 @@ impl Context<'_> {
         }
         let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
         if let Some(fetch) = tail.fetch {
+            if fetch.with_ties && fetch.quantity.as_ref().is_some_and(is_null) {
+                let message = "row count cannot be null in FETCH FIRST ... WITH TIES clause";
+                return Err(Error::new(SqlState::INVALID_ROW_COUNT_IN_LIMIT_CLAUSE, message));
+            }
             // A count in brackets in front of WITH TIES is read as that of a LIMIT.
             limit = fetch.quantity.as_ref().or(limit).or(Some(&one));
         }
@@ -112,6 +116,10 @@ impl Context<'_> {
         self.asked_before(&mut limit, clause)?;
         Ok(limit)
     }
+}
+
+fn is_null(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if value.value == ast::Value::Null)
 }
 
 /// DESC and NULLS FIRST of a sort item.

@@ -30,6 +30,7 @@ pub(crate) use rows_from::is_rows_from;
 pub use script::{Piece, split_script};
 pub(crate) use syntax::{ConflictTarget, InsertClauses, at_semicolon};
 pub(crate) use table_like::LIKE_QUOTE;
+pub(crate) use tails::with_tied_counts;
 
 /// 42601 if the text is no statement at all. What is found out later, by names and types, is no matter of this.
 pub(crate) fn check_syntax(sql: &str) -> rubato_base::Result<()> {

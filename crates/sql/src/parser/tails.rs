@@ -1,6 +1,7 @@
 //! What stands at the end of a query, where the library reads only one form of it.
 
 use super::forms::closing;
+use super::lexer::{Lexer, TokenKind};
 use super::rewrites::is_blank;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
@@ -37,6 +38,50 @@ pub(super) fn plain_fetch_counts(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWit
         tokens.splice(place..count.open, [limit]);
     }
     tokens
+}
+
+/// What the library writes for a count that stands elsewhere.
+const TIES: [&str; 5] = ["fetch", "first", "rows", "with", "ties"];
+
+/// The text of a query, as the library writes it, with counts in front of WITH TIES where SQL has them: `LIMIT (a + 2) FETCH FIRST ROWS WITH
+/// TIES`, as [`plain_fetch_counts`] has it, is `FETCH FIRST (a + 2) ROWS WITH TIES`.
+pub(crate) fn with_tied_counts(mut text: String) -> String {
+    while let Some((limit, count, ties)) = tied_count(&text) {
+        let tail = format!("FETCH FIRST {} ROWS WITH TIES", &text[count.0..count.1]);
+        text.replace_range(ties.0..ties.1, &tail);
+        let behind = &text[count.1..];
+        let blanks = behind.len() - behind.trim_start().len();
+        text.replace_range(limit..count.1 + blanks, "");
+    }
+    text
+}
+
+/// Where the first LIMIT stands that is the count of a WITH TIES, its brackets, and the words of [`TIES`].
+fn tied_count(text: &str) -> Option<(usize, (usize, usize), (usize, usize))> {
+    let mut lexer = Lexer::new(text);
+    let tokens: Vec<_> = std::iter::from_fn(|| lexer.next_token().ok().flatten()).collect();
+    let is = |place: usize, symbol: u8| tokens[place].kind == TokenKind::Symbol(symbol);
+    (0..tokens.len()).find_map(|fetch| {
+        let words = tokens.get(fetch..fetch + TIES.len())?;
+        if !words.iter().zip(TIES).all(|(token, word)| token.is(text, word)) {
+            return None;
+        }
+        let mut close = None;
+        let mut depth = 0_usize;
+        for place in (0..fetch).rev() {
+            if is(place, b')') {
+                close = Some(place).filter(|_| depth == 0).or(close);
+                depth += 1;
+            } else if is(place, b'(') {
+                depth = depth.checked_sub(1)?;
+            } else if depth == 0 && tokens[place].is(text, "limit") {
+                let open = Some(place + 1).filter(|open| is(*open, b'('))?;
+                let brackets = (tokens[open].start, tokens[close?].end);
+                return Some((tokens[place].start, brackets, (words[0].start, words[4].end)));
+            }
+        }
+        None
+    })
 }
 
 fn is_one_of(token: &TokenWithSpan, words: &[Keyword]) -> bool {
@@ -137,5 +182,26 @@ fn end_of_wait(tokens: &[TokenWithSpan], from: usize) -> usize {
         (Some(place), _) if is(&place, Keyword::NOWAIT) => place + 1,
         (Some(skip), Some(place)) if is(&skip, Keyword::SKIP) && is(&place, Keyword::LOCKED) => place + 1,
         _ => from,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parser::syntax::{Source, parse_statement};
+
+    #[test]
+    fn counts_of_ties_are_written_where_they_were_read() {
+        let same = [
+            "SELECT a FROM t ORDER BY a FETCH FIRST (1 + b) ROWS WITH TIES",
+            "SELECT a FROM t ORDER BY a OFFSET 1 FETCH FIRST (1::BIGINT) ROWS WITH TIES",
+            "SELECT (SELECT 1 LIMIT (2)) FROM t ORDER BY a FETCH FIRST ROWS WITH TIES",
+            "SELECT a FROM (SELECT a FROM t ORDER BY a FETCH FIRST (1 + (2)) ROWS WITH TIES) AS q ORDER BY a LIMIT (3)",
+            "SELECT a FROM t ORDER BY a FETCH FIRST ((SELECT b FROM t ORDER BY b FETCH FIRST (1 + 1) ROWS WITH TIES)) ROWS WITH TIES",
+        ];
+        for text in same {
+            let read = parse_statement(Source::new(text)).unwrap().statement.to_string();
+            assert_eq!(with_tied_counts(read), text);
+        }
     }
 }

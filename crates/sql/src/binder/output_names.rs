@@ -3,8 +3,8 @@
 
 use super::labels::column_name;
 use crate::catalog::{Table, View};
-use crate::parser::with_tied_counts;
 use crate::parser::syntax::{Source, fold, parse_statement, with_stack_for};
+use crate::parser::with_tied_counts;
 use crate::system_tables::quoted;
 use sqlparser::ast;
 

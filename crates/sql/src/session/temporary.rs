@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::route::for_each_written;
 use crate::schema_change::apply_under;
 use crate::statement::{CopyStatement, SchemaChange};
-use rubato_base::{Error, Result, SessionId};
+use rubato_base::{Error, Result, SessionId, SqlState};
 use rubato_protocol::Stop;
 use std::sync::Arc;
 
@@ -161,6 +161,7 @@ impl Session {
                 OnCommit::Preserve => {}
                 OnCommit::Drop => dropped.push(name.clone()),
                 OnCommit::Delete => {
+                    check_references(name, table, &catalog)?;
                     let is_written = transaction.written_versions.iter().any(|(written, _)| written == name);
                     emptied.extend(is_written.then(|| name.clone()));
                 }
@@ -263,4 +264,22 @@ impl Session {
 /// ON COMMIT DELETE ROWS.
 fn empties_at_commit(table: &Table) -> bool {
     table.schema.is_temporary() && table.on_commit == OnCommit::Delete
+}
+
+/// 0A000 if rows that stay refer to rows that go with each transaction: those of `table`.
+fn check_references(name: &RelationName, table: &Table, catalog: &Catalog) -> Result<()> {
+    let stays = |other: &RelationName| {
+        let referring = catalog.tables.get(other);
+        referring.is_some_and(|referring| referring.on_commit != OnCommit::Delete)
+    };
+    match table.referenced_by.iter().find(|(other, _)| stays(other)) {
+        None => Ok(()),
+        Some((other, _)) => Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            "unsupported ON COMMIT and foreign key combination",
+        )
+        .with_detail(format!(
+            "Table \"{other}\" references \"{name}\", but they do not have the same ON COMMIT setting."
+        ))),
+    }
 }

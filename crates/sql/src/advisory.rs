@@ -276,7 +276,16 @@ impl AdvisoryLocks {
 
     /// The session waits no longer.
     pub fn stop_waiting(&mut self, session: SessionId) {
-        for key in self.waiting.remove(&session).unwrap_or_default() {
+        self.stop_waiting_but(session, None);
+    }
+
+    /// The session waits for no lock but this one: what it asks for may mean another one by now.
+    pub fn stop_waiting_but(&mut self, session: SessionId, kept: Option<LockName>) {
+        let mut left = self.waiting.remove(&session).unwrap_or_default();
+        if let Some(kept) = kept.and_then(|kept| left.take(&kept)) {
+            self.waiting.insert(session, BTreeSet::from([kept]));
+        }
+        for key in left {
             if let Some(lock) = self.locks.get_mut(&key) {
                 lock.queue.retain(|(waiter, _)| *waiter != session);
                 self.settle(session, key);

@@ -201,3 +201,32 @@ fn a_view_is_locked_with_what_it_reads_and_other_relations_cannot_be() {
         world.must(2, "rollback");
     }
 }
+
+/// What is asked for may be another table, or none, when its turn comes.
+#[test]
+fn who_has_waited_for_another_table_stands_in_no_queue() {
+    for again in ["create table t (id int)", "alter table u rename to t", "select 1"] {
+        let mut world = world();
+        world.must(0, "begin; alter table t rename to old");
+        for waiter in 1..3 {
+            world.begin(waiter, "begin; lock table t in share mode");
+            assert!(!world.is_idle(waiter), "{again}");
+        }
+        world.must(0, again);
+        world.must(0, "commit");
+        world.run();
+        for waiter in 1..3 {
+            assert!(world.is_idle(waiter), "{again}");
+            let gone = (again == "select 1").then_some("42P01 relation \"t\" does not exist");
+            assert_eq!(error_of(&world.said(waiter)), gone, "{again}");
+        }
+        // The one that has been renamed is free.
+        world.must(
+            0,
+            "begin; lock table old nowait; commit; alter table old add column more int",
+        );
+        for waiter in 1..3 {
+            world.must(waiter, "rollback");
+        }
+    }
+}

@@ -57,6 +57,8 @@ pub(super) struct Pauses {
     /// Locks from before it that it has given back, and whether they were shared: others may have them by now, so that this is not undone
     /// when it is run again, nor done twice.
     given_back: Vec<(AdvisoryKey, bool)>,
+    /// Whether it has waited for the lock of a table, and may stand in its queue still.
+    asks_for_table: bool,
     /// Whether the session has ever taken a lock.
     has_locked: bool,
     /// Whether it kept one when its last statement had ended.
@@ -210,6 +212,8 @@ impl Session {
     ) -> Result<()> {
         self.pauses.has_locked = true;
         let lock = (self.identity.database_id, Locked::Relation(id));
+        // It may have waited for the one that had the name before.
+        partition.advisory.stop_waiting_but(self.id, Some(lock));
         let how = (mode, AdvisoryScope::Transaction);
         if partition.advisory.take(self.id, lock, how, waits)? {
             self.pauses.pause = None;
@@ -219,7 +223,7 @@ impl Session {
             let message = format!("could not obtain lock on relation \"{name}\"");
             return Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, message));
         }
-        self.pauses.pause = Some(Pause::Table);
+        (self.pauses.pause, self.pauses.asks_for_table) = (Some(Pause::Table), true);
         Err(cannot_wait("the lock of a table that others hold"))
     }
 
@@ -276,7 +280,8 @@ impl Session {
 
     /// The statement under way has ended: it keeps what it has locked, and waits no longer.
     pub(super) fn end_pauses(&mut self, partition: &mut Partition) {
-        if self.pauses.pause.take().is_some_and(Pause::is_for_lock) {
+        let asks_for_table = std::mem::take(&mut self.pauses.asks_for_table);
+        if self.pauses.pause.take().is_some_and(Pause::is_for_lock) || asks_for_table {
             partition.advisory.stop_waiting(self.id);
         }
         self.pauses.slept = 0;

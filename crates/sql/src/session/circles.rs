@@ -29,6 +29,9 @@ impl Session {
         if let Some(transaction) = &self.transaction {
             partition.database.stop_waiting(transaction.id);
         }
+        if self.changes_definitions() {
+            return Stop::Abort(changed_in_circle());
+        }
         let error = Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
             .with_detail("The session waits for others that wait for it, through advisory locks and rows.")
             .with_hint("Take advisory locks and rows in the same order everywhere.");
@@ -44,6 +47,12 @@ impl Session {
         partition.advisory.stop_waiting(self.id);
         Some(lost)
     }
+}
+
+/// 40001, as changes of definitions that meet are told otherwise, too: one of them alone is run again by the server.
+pub(super) fn changed_in_circle() -> Error {
+    let message = "could not serialize access: changes of definitions wait for each other";
+    Error::new(SqlState::SERIALIZATION_FAILURE, message)
 }
 
 fn waits_for_itself(session: SessionId, partition: &Partition) -> bool {

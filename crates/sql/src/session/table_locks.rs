@@ -5,14 +5,15 @@
 //! has locked is not dropped or emptied under it (decision 0070).
 
 use super::Session;
+use super::circles::changed_in_circle;
 use super::moves::is_step;
 use super::upkeep::found;
 use crate::advisory::LockMode;
 use crate::catalog::{Catalog, RelationName};
 use crate::partition::Partition;
-use crate::statement::{AlterAction, SchemaChange, UpkeepOf};
+use crate::statement::{AlterAction, SchemaChange, Statement, UpkeepOf, Utility};
 use rubato_base::{Error, Result, SqlState};
-use rubato_protocol::Outcome;
+use rubato_protocol::{Outcome, Stop};
 use std::collections::BTreeSet;
 
 impl Session {
@@ -51,15 +52,26 @@ impl Session {
         change: &SchemaChange,
         (tables, before): (&[RelationName], &Catalog),
         partition: &mut Partition,
-    ) -> Result<()> {
+    ) -> Outcome<()> {
         let Some(mode) = mode_of(change) else { return Ok(()) };
         let others = tables.iter().filter(|name| !name.schema.is_temporary());
         for name in others {
             if let Some(table) = before.tables.get(name) {
-                self.lock_relation((table.oid, &table.name), mode, true, partition)?;
+                let locked = self.lock_relation((table.oid, &table.name), mode, true, partition);
+                locked.map_err(|error| match error.code() {
+                    SqlState::DEADLOCK_DETECTED => Stop::Abort(changed_in_circle()),
+                    _ => Stop::Fail(error),
+                })?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the statement under way changes definitions.
+    pub(super) fn changes_definitions(&self) -> bool {
+        let statement = self.current.as_ref().map(|current| &current.statement);
+        matches!(statement, Some(Statement::Utility(utility))
+            if matches!(**utility, Utility::Schema(_) | Utility::CreateTableAs(_)))
     }
 }
 
